@@ -93,7 +93,7 @@ type Node struct {
 	started    time.Time
 	free       func() (uint64, error)
 
-	warnings warnings
+	warnings bell.Hush      // of unavailable peers
 	early    []error        // warnings that New finds: Run logs them after the start of the node
 	blocked  bell.Bell      // rings when the blocklist has changed
 	room     bell.Bell      // rings when the disk is no longer full

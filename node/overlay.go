@@ -16,6 +16,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/crawl"
 	"proxima/node/lease"
 	"proxima/node/member"
@@ -65,7 +66,7 @@ type overlay struct {
 	seeded    atomic.Bool // the seeds are on disk, here or at their owners
 	ending    ending      // only setView uses it
 	reminded  time.Time   // when the operator was last told what the node waits for; only remind uses it
-	gossip    warnings    // of trouble with the gossip, one a minute
+	gossip    bell.Hush   // of trouble with the gossip, one a minute
 	sent      sentHosts
 
 	// mu guards what follows.

@@ -123,7 +123,7 @@ func (o *overlay) memberEvent(e member.Event) {
 	switch e.Kind {
 	case member.EventDuplicate, member.EventMinority, member.EventAlone:
 	case member.EventTrouble:
-		if _, heard := o.gossip.heard(e.Time, time.Minute); !heard {
+		if _, heard := o.gossip.Heard(e.Time, time.Minute); !heard {
 			return
 		}
 	default:

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"proxima/node/bell"
@@ -23,19 +22,11 @@ import (
 // that calls them would warn again and again.
 const silenceFor = 10 * time.Second
 
-// warnings lets one of many warnings through at a time.
-type warnings struct {
-	// mu guards what follows.
-	mu     sync.Mutex
-	until  time.Time // of the silence
-	silent int       // warnings that were not logged since the last one
-}
-
 // warn logs a problem that the node lives with.
 func (n *Node) warn(err error) {
 	text := err.Error()
 	if errors.Is(err, peer.ErrUnavailable) {
-		silent, heard := n.warnings.heard(time.Now(), silenceFor)
+		silent, heard := n.warnings.Heard(time.Now(), silenceFor)
 		if !heard {
 			return
 		}
@@ -59,20 +50,6 @@ func (n *Node) followFile(ctx context.Context, every time.Duration, read func() 
 			n.warn(err)
 		}
 	})
-}
-
-// heard reports whether a warning is to be logged, which then stands for all others for some time. It returns how many were not logged
-// since the last one.
-func (w *warnings) heard(now time.Time, stands time.Duration) (silent int, heard bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if now.Before(w.until) {
-		w.silent++
-		return 0, false
-	}
-	silent, w.silent = w.silent, 0
-	w.until = now.Add(stands)
-	return silent, true
 }
 
 var (

@@ -185,17 +185,12 @@ func (m gossipLog) Write(line []byte) (int, error) {
 		return len(line), nil
 	}
 	_, text, _ = strings.Cut(text, "] ")
-	now := m.now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now.Sub(m.complained) < time.Second {
-		m.complaints++
-		return len(line), nil
+	silent, heard := m.complaints.Heard(m.now(), time.Second)
+	if silent > 0 {
+		text = fmt.Sprintf("%s (and %d more)", text, silent)
 	}
-	if m.complaints > 0 {
-		text = fmt.Sprintf("%s (and %d more)", text, m.complaints)
+	if heard {
+		m.trouble("", text)
 	}
-	m.complained, m.complaints = now, 0
-	m.emitLocked(Event{Kind: EventTrouble, Time: now, Reason: text})
 	return len(line), nil
 }

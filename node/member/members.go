@@ -38,6 +38,8 @@ type Members struct {
 	wakeVoting bell.Bell // wakes vote
 	ring       *memberlist.Keyring
 
+	complaints bell.Hush // of the gossip
+
 	storeMu sync.Mutex // held by store, so that older state never overwrites newer
 	sending sync.WaitGroup
 	// streams are the messages that are sent by stream now. joins and dials are the dials under way: of configured addresses, and of others.
@@ -57,8 +59,6 @@ type Members struct {
 	toldAt       time.Time
 	repeats      int                 // how often it is to be published again
 	hosts        map[string]struct{} // of all members' addresses, for Knows: strangers are many, and none may cost a walk over the members
-	complained   time.Time           // when a complaint of the gossip was last told
-	complaints   int                 // not told since
 	duplicateErr error
 	claims       map[string]struct{} // gossip addresses that claim this node's id
 	twin         twin

@@ -10,6 +10,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/bell"
 	"proxima/node/wire"
 )
 
@@ -19,9 +20,8 @@ type router struct {
 	census     *census
 	replicator *replicator
 
-	// The lock of the book guards the fields below.
-	rumours    map[string]Record // hearsay about owners of hosts without a record here; used for routing only
-	complained time.Time         // when it was last logged that links are on one disk only
+	rumours    map[string]Record // hearsay about owners of hosts without a record here; used for routing only. The lock of the book guards it
+	complaints bell.Hush         // that links are on one disk only
 }
 
 func newRouter(b *book, c *census, rep *replicator) *router {
@@ -283,8 +283,12 @@ func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*w
 	return res, rt.deps.Frontier.Sync(ctx)
 }
 
-// replicatedWithin is how long an answer to links waits for their replicas.
-const replicatedWithin = 3 * time.Second
+const (
+	// replicatedWithin is how long an answer to links waits for their replicas.
+	replicatedWithin = 3 * time.Second
+	// complainEvery is how often the log says that links are on one disk only.
+	complainEvery = time.Minute
+)
 
 // replicated waits until links are at the replicas of their hosts, and returns the hosts that are late. hosts has one entry for
 // each link. A replica at a dead node is late until that node is back, or another has taken its place, and has stored them. If its node is alive and
@@ -302,9 +306,11 @@ func (rt *router) replicated(ctx context.Context, hosts []string) (late map[stri
 	v := rt.view()
 	there := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return !v.HasReplica(host, v.Self) })
 	late, alone := rt.replicator.stream.await(ctx, there, time.Now(), links, replicatedWithin, rt.cfg.SuspendAfter)
-	if alone > 0 && rt.complain() {
-		rt.deps.Warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them",
-			alone, rt.cfg.SuspendAfter))
+	if alone > 0 {
+		if _, heard := rt.complaints.Heard(time.Now(), complainEvery); heard {
+			rt.deps.Warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them",
+				alone, rt.cfg.SuspendAfter))
+		}
 	}
 	for _, host := range hosts {
 		r, err := rt.records.get(host)
@@ -316,18 +322,6 @@ func (rt *router) replicated(ctx context.Context, hosts []string) (late map[stri
 		}
 	}
 	return late, nil
-}
-
-// complain limits to one a minute the log lines about links on one disk.
-func (rt *router) complain() bool {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	now := time.Now()
-	if now.Sub(rt.complained) < time.Minute {
-		return false
-	}
-	rt.complained = now
-	return true
 }
 
 // judge returns a link that belongs here, or the answer to one that does not.

@@ -320,7 +320,7 @@ func TestComplaintsAreRare(t *testing.T) {
 			heard bool
 		}{{0, true}, {time.Second, false}, {time.Minute - time.Second - 1, false}, {1, true}, {time.Second, false}} {
 			time.Sleep(k.after)
-			if s.node(1).own.complain() != k.heard {
+			if _, heard := s.node(1).own.complaints.Heard(time.Now(), complainEvery); heard != k.heard {
 				t.Errorf("complaint %d is heard: %v", i, !k.heard)
 			}
 		}
