@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"proxima/node/bell"
 	"proxima/node/crawl"
 	"proxima/node/ownership"
@@ -80,24 +78,18 @@ func (o *overlay) evacuate(ctx context.Context) error {
 func (o *overlay) sendStranded(ctx context.Context) error {
 	f := o.node.frontier
 	return bell.Every(ctx, 10*time.Second, func() {
-		var g errgroup.Group
-		g.SetLimit(8)
-		for _, host := range f.Stranded() {
-			g.Go(func() error {
-				taken, err := false, f.CannotReach(ctx, host, false)
-				if err == nil {
-					taken, err = o.owners.Offer(ctx, host, "this node cannot reach it")
-				}
-				if err != nil || taken {
-					return nil // if it cannot leave now, it is stranded again when it fails next, or when the crawl would end
-				}
-				if err := f.CannotReach(ctx, host, true); err != nil && ctx.Err() == nil {
-					o.node.warn(err)
-				}
-				return nil
-			})
-		}
-		_ = g.Wait() // none fails
+		bell.Each(8, f.Stranded(), func(host string) {
+			taken, err := false, f.CannotReach(ctx, host, false)
+			if err == nil {
+				taken, err = o.owners.Offer(ctx, host, "this node cannot reach it")
+			}
+			if err != nil || taken {
+				return // if it cannot leave now, it is stranded again when it fails next, or when the crawl would end
+			}
+			if err := f.CannotReach(ctx, host, true); err != nil && ctx.Err() == nil {
+				o.node.warn(err)
+			}
+		})
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier/identity"
 	"proxima/node/bell"
@@ -201,13 +200,9 @@ func (o *overlay) tell(ctx context.Context) error {
 		v := o.there()
 		others := v.Others()
 		rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
-		var g errgroup.Group
-		for _, id := range others[:min(most, len(others))] {
-			g.Go(func() error {
-				_ = o.client.Tell(ctx, id) // a peer that does not answer is told later
-				return nil
-			})
-		}
-		return g.Wait()
+		bell.Each(most, others[:min(most, len(others))], func(id string) {
+			_ = o.client.Tell(ctx, id) // a peer that does not answer is told later
+		})
+		return nil
 	})
 }

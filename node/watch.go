@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/ncoord"
@@ -240,21 +238,15 @@ func (w watcher) askAll(ctx context.Context, call string, answers map[string]jso
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	var mu sync.Mutex
-	var g errgroup.Group
-	g.SetLimit(16)
 	v := w.overlay.there()
-	for _, id := range v.Others() {
-		g.Go(func() error {
-			res, err := w.overlay.client.Ask(ctx, id, &wire.AskRequest{Call: call})
-			if err == nil && res.GetStatus() == http.StatusOK && json.Valid(res.GetAnswer()) {
-				mu.Lock()
-				defer mu.Unlock()
-				answers[id] = res.GetAnswer()
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // peers that do not answer are left out
+	bell.Each(16, v.Others(), func(id string) {
+		res, err := w.overlay.client.Ask(ctx, id, &wire.AskRequest{Call: call})
+		if err == nil && res.GetStatus() == http.StatusOK && json.Valid(res.GetAnswer()) { // peers that do not answer are left out
+			mu.Lock()
+			defer mu.Unlock()
+			answers[id] = res.GetAnswer()
+		}
+	})
 }
 
 // sampleInterval is how often a node writes samples to its logs. The console gets the places of servers every sixth time.

@@ -1,10 +1,13 @@
-// Package bell wakes a goroutine that has something to do: because another one rings, or because time has passed.
+// Package bell wakes a goroutine that has something to do: because another one rings, or because time has passed. It also lets several do
+// something at once.
 package bell
 
 import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Bell is read by one goroutine, which then looks for all that there is to do. However often others ring meanwhile, it looks once more.
@@ -69,4 +72,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 func Backoff(n int, first, most time.Duration) time.Duration {
 	d := min(most, first<<min(n-1, 15))
 	return d/2 + rand.N(d/2+1)
+}
+
+// Each calls do for each of some things, for so many at once, and returns when all calls have.
+func Each[T any](atOnce int, things []T, do func(T)) {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, one := range things {
+		g.Go(func() error { do(one); return nil })
+	}
+	_ = g.Wait() // none fails
 }

@@ -1,7 +1,9 @@
 package bell
 
 import (
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -18,4 +20,23 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("failure %d: between %v and %v", n, least, longest)
 		}
 	}
+}
+
+// Each calls for all, for no more than some at once, and returns after the last.
+func TestEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most, all atomic.Int64
+		Each(3, make([]int, 10), func(int) {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second)
+			now.Add(-1)
+			all.Add(1)
+		})
+		if now.Load() != 0 || most.Load() != 3 || all.Load() != 10 {
+			t.Errorf("%d calls go on, %d were made at once, %d in all", now.Load(), most.Load(), all.Load())
+		}
+		Each(3, nil, func(int) { t.Error("a call for nothing") })
+	})
 }

@@ -11,8 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"proxima/node/bell"
 	"proxima/node/strict"
 	"proxima/node/view"
 )
@@ -112,22 +111,16 @@ func (m *Members) dial(ctx context.Context, addr string) {
 	} else if ips, err = m.deps.Resolve(ctx, host); err != nil {
 		m.trouble(addr, "resolve address to join: "+err.Error())
 	}
-	var g errgroup.Group // one that is dead does not hold up the others
-	g.SetLimit(maxDials)
-	for _, ip := range ips {
-		g.Go(func() error {
-			at := net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(port))
-			m.mu.Lock()
-			list, reached := m.list, m.reachedLocked()[at]
-			m.metSelf = m.metSelf || at == m.gossip && len(ips) == 1
-			m.mu.Unlock()
-			if !reached && ctx.Err() == nil {
-				_, _ = list.Join([]string{at})
-			}
-			return nil
-		})
-	}
-	_ = g.Wait()
+	bell.Each(maxDials, ips, func(ip netip.Addr) { // one that is dead does not hold up the others
+		at := net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(port))
+		m.mu.Lock()
+		list, reached := m.list, m.reachedLocked()[at]
+		m.metSelf = m.metSelf || at == m.gossip && len(ips) == 1
+		m.mu.Unlock()
+		if !reached && ctx.Err() == nil {
+			_, _ = list.Join([]string{at})
+		}
+	})
 }
 
 // reachedLocked returns the gossip addresses of the live members, this node's included.

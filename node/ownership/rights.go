@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
@@ -184,24 +182,18 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 	rg.mu.Unlock()
 	short, cancel := context.WithTimeout(ctx, rg.cfg.RenewEvery)
 	defer cancel()
-	var g errgroup.Group
-	g.SetLimit(16)
-	for home := range homes {
-		g.Go(func() error {
-			// A renewal that takes longer than RenewEvery goes on by itself. Until it ends, renewing keeps others from this home.
-			over := make(chan struct{})
-			rg.renewals.Go(func() {
-				defer close(over)
-				rg.renewOne(ctx, home, v)
-			})
-			select {
-			case <-over:
-			case <-short.Done():
-			}
-			return nil
+	bell.Each(16, slices.Collect(maps.Keys(homes)), func(home string) {
+		// A renewal that takes longer than RenewEvery goes on by itself. Until it ends, renewing keeps others from this home.
+		over := make(chan struct{})
+		rg.renewals.Go(func() {
+			defer close(over)
+			rg.renewOne(ctx, home, v)
 		})
-	}
-	_ = g.Wait()
+		select {
+		case <-over:
+		case <-short.Done():
+		}
+	})
 	rg.mu.Lock()
 	defer rg.mu.Unlock()
 	return len(rg.dueLocked()) == 0

@@ -18,8 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
@@ -285,29 +283,24 @@ func (r *Rounds) ask(ctx context.Context, v view.View, last string) (answers map
 			_, asked := answers[id]
 			return asked || !slices.Contains(all, id)
 		})
-		var g errgroup.Group
-		g.SetLimit(asksAtOnce)
-		for _, id := range ids {
-			g.Go(func() error {
-				res, err := r.askOne(ctx, v, id, &wire.IdleRequest{})
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil && !slices.Contains(present, id) {
-					return nil // it gossips and does not answer peers: nobody waits for it
-				}
-				answers[id] = answer{res.GetCounters(), res.GetMembers()}
-				switch {
-				case err != nil:
-					busy, why = id, id+" does not answer"
-				case !res.GetIdle() || !res.GetArmed():
-					busy, why = id, id+": "+res.GetWhy()
-				case res.GetMembers() != mine:
-					busy, why = id, id+" sees other members"
-				}
-				return nil
-			})
-		}
-		if _ = g.Wait(); why != "" {
+		bell.Each(asksAtOnce, ids, func(id string) {
+			res, err := r.askOne(ctx, v, id, &wire.IdleRequest{})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && !slices.Contains(present, id) {
+				return // it gossips and does not answer peers: nobody waits for it
+			}
+			answers[id] = answer{res.GetCounters(), res.GetMembers()}
+			switch {
+			case err != nil:
+				busy, why = id, id+" does not answer"
+			case !res.GetIdle() || !res.GetArmed():
+				busy, why = id, id+": "+res.GetWhy()
+			case res.GetMembers() != mine:
+				busy, why = id, id+" sees other members"
+			}
+		})
+		if why != "" {
 			break
 		}
 	}
@@ -367,17 +360,8 @@ func (r *Rounds) end(ctx context.Context, v view.View, answers map[string]answer
 	}
 	telling, cancel := context.WithTimeout(ctx, tellFor)
 	defer cancel()
-	var g errgroup.Group
-	g.SetLimit(asksAtOnce)
-	for id := range answers {
-		if id != v.Self {
-			g.Go(func() error {
-				r.tell(telling, v, id)
-				return nil
-			})
-		}
-	}
-	_ = g.Wait()
+	delete(answers, v.Self)
+	bell.Each(asksAtOnce, slices.Collect(maps.Keys(answers)), func(id string) { r.tell(telling, v, id) })
 	close(r.over)
 }
 
