@@ -65,6 +65,14 @@ func decoderOf(head []byte) transform.Transformer {
 	return e.NewDecoder()
 }
 
+// toDeclaration discards what stands before the XML declaration, such as a second byte order mark, or a warning that a program has printed.
+func (in *input) toDeclaration() {
+	head, _ := in.Peek(headLen)
+	if i := bytes.Index(head, []byte("<?xml ")); i > 0 {
+		_, _ = in.Discard(i) // never fails: it is buffered
+	}
+}
+
 // head skips white space and returns the next byte without consuming it. At the end it returns none.
 func (in *input) head() ([]byte, error) {
 	for {

@@ -59,6 +59,7 @@ func Parse(body []byte, limits Config) (Sitemap, error) {
 		src = z
 	}
 	in := newInput(src, limits.MaxBytes)
+	in.toDeclaration()
 	l := list{limits: limits}
 	head, err := in.head()
 	switch {

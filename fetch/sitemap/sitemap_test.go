@@ -94,6 +94,9 @@ func TestParse(t *testing.T) {
 		{name: "text", in: "\xef\xbb\xbf\nhttp://x/1\r\n  HTTPS://x/2  \n# comment\n/relative\n\nhttp://x/3", want: urls("http://x/1", "HTTPS://x/2", "http://x/3")},
 		{name: "schemes without a URL", in: "http://\nhttps://\nhttp://x", want: urls("http://x")},
 		{name: "attributes of other names", in: `<feed><link x:href="http://x/no" href="http://x/1" x:rel="self"/></feed>`, want: urls("http://x/1")},
+		{name: "two byte order marks", in: "\xef\xbb\xbf\xef\xbb\xbf" + urlset + "<loc>http://x/1</loc></urlset>", want: urls("http://x/1")},
+		{name: "a warning of the program", in: "\n<br />\n<b>Warning</b>: http://x/no is <b>old</b><br />\n" + urlset + "<loc>http://x/1</loc></urlset>", want: urls("http://x/1")},
+		{name: "a notice of the program", in: "Notice: x\nhttp://x/no\n" + urlset + "<loc>http://x/1</loc></urlset>", want: urls("http://x/1")},
 		{name: "gzipped text", in: zip(t, "http://x/1\n"), want: urls("http://x/1")},
 
 		{name: "control characters", in: urlset + "<url><loc>\x0bhttp://x/1\x00</loc><image:title>\x1f</image:title></url><url>\t<loc>http://x/2</loc></url>",
