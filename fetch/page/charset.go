@@ -67,9 +67,12 @@ func mediaType(contentType string) string {
 }
 
 // isBinary reports whether more than one in 32 of the first 1,024 bytes is a control character that text does not have
-// (a binary data byte of WHATWG MIME Sniffing, section 3). In random bytes one in ten is.
+// (a binary data byte of WHATWG MIME Sniffing, section 3). In random bytes one in ten is. A PDF may begin with a long table in text.
 func isBinary(text []byte) bool {
 	head := text[:min(len(text), sniffLen)]
+	if bytes.HasPrefix(head, []byte("%PDF-")) {
+		return true
+	}
 	controls := 0
 	for _, c := range head {
 		if c < ' ' && c != '\t' && c != '\n' && c != '\f' && c != '\r' && c != 0x1b {

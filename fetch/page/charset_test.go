@@ -179,6 +179,8 @@ func TestNotHTML(t *testing.T) {
 		{"text/html", append(make([]byte, 1024), link...), NotHTMLData},
 		{"text/html", append(bytes.Repeat([]byte("words "), 200), link...), ""},
 		{"text/html", append([]byte("\x00 a stray byte in a page is borne, for browsers bear it too"), link...), ""},
+		{"text/html", append([]byte("%PDF-1.4\n%\xe2\xe3\n1 0 obj\n<< /Linearized 1 >>\nendobj\nxref\n"+strings.Repeat("0000000016 00000 n\n", 60)), link...), NotHTMLData},
+		{"text/html", append([]byte("<p>%PDF-1.4"), link...), ""},
 		{"text/html", nil, ""},
 		{"text/html", append([]byte("\x01"), strings.Repeat("x", 31)...), ""},
 		{"text/html", append([]byte("\x01"), strings.Repeat("x", 30)...), NotHTMLData},
