@@ -79,7 +79,7 @@ func nearest(ctx context.Context, cfg Config) ([]score, error) {
 }
 
 // Print writes two tables, since one is too wide for a terminal: medians, with the mean number of estimates in the second world and the
-// makespan in the first; and how much higher the mean is than with everything ± twice its standard error.
+// makespan in the first; and how much higher the mean is than with everything, and its 95 % interval.
 func (a *Ablation) Print(out io.Writer) error {
 	a.World.print(out)
 	fmt.Fprintf(out, "columns:\n  %s\n\nchoice ratio\n", strings.Join(a.legend, "\n  "))
@@ -90,7 +90,7 @@ func (a *Ablation) Print(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nmore than with everything")
+	fmt.Fprintln(out, "\nmore than with everything, ± the 95 % interval")
 	return a.table(out, "", func(c AblationCell) string { return c.More.cell() }, func(AblationRow) string { return "" })
 }
 

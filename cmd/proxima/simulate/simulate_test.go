@@ -3,8 +3,10 @@ package simulate
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -404,11 +406,36 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestFewWorldsLeaveDoubt: what is printed as the doubt holds the true mean in 19 of 20 cases, also of two worlds.
+func TestFewWorldsLeaveDoubt(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, worlds := range []int{2, 3, 5, 30} {
+		const cases = 2000
+		held, zero := 0, make([]score, worlds)
+		for range cases {
+			var a []score
+			for range worlds {
+				a = append(a, score{choice: 100 * rnd.NormFloat64()})
+			}
+			var mean, half float64
+			if _, err := fmt.Sscanf(more(a, zero).cell(), "%f±%f", &mean, &half); err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(mean) <= half {
+				held++
+			}
+		}
+		if share := float64(held) / cases; share < .935 || share > .965 {
+			t.Errorf("%d worlds: it holds the true mean in %.3f of the cases", worlds, share)
+		}
+	}
+}
+
 // TestMoreIsPaired: assigners are compared world by world with nearest or the first one, values of a sweep with the first value.
 func TestMoreIsPaired(t *testing.T) {
 	one := score{choice: 1}
 	m := more([]score{{choice: 2}, {choice: 4}, {choice: 6}}, []score{one, one, one})
-	if m.Mean != 3 || m.Error == nil || math.Abs(*m.Error-2/math.Sqrt(3)) > 1e-12 || m.cell() != "+3.000±2.309" {
+	if m.Mean != 3 || m.Error == nil || math.Abs(*m.Error-2/math.Sqrt(3)) > 1e-12 || m.cell() != "+3.000±4.968" {
 		t.Errorf("%v, %+v; want a mean of 3 and a standard error of 2/√3", m, m)
 	}
 	if m := more([]score{{choice: 2}}, []score{one}); m.cell() != "+1.000±–" {
