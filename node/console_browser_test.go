@@ -78,10 +78,30 @@ func TestConsoleInABrowser(t *testing.T) {
 	// The figures of a node whose clock went back by an hour are those of now.
 	b.Await("a clock that went back", `(window.led ||= import("./page.js").then(m => { for (const t of [36e5, 3601e3, 1000, 12e3]) { m.add("x", {t}); }
 		window.clocks = JSON.stringify(m.world.series.get("x")); m.world.series.delete("x") })) && window.clocks === '[{"t":1000},{"t":12000}]'`)
+	times(b)
 	seen(t, b)
 	if did := done(t, b, n); did == 0 {
 		t.Error("nothing was done")
 	}
+}
+
+// times looks at the times below a plot that is seconds or minutes old: none stands there twice, and none reaches into the next one.
+func times(b *browsertest.Browser) {
+	b.Window(400, "screen", "light")
+	for _, seconds := range []string{"[0, 1, 2.4]", "[0, 10, 31]", "[0, 600, 3600]"} {
+		b.Await("the times below a plot of "+seconds+" s", fmt.Sprintf(`(() => {
+			window.drawn ||= import("./overview.js").then(m => {
+				window.plot = new m.Plot("test", "", String);
+				document.querySelector("main").append(window.plot.element);
+			});
+			if (!window.plot) { return false; }
+			window.plot.draw([["a", 0, [%s, [1, 2, 3]]]]);
+			const {_splits: at, _values: said} = window.plot.u.axes[0];
+			return said?.length > 1 && new Set(said).size === said.length &&
+				at.every((t, i) => i === 0 || window.plot.u.valToPos(t, "x") - window.plot.u.valToPos(at[i - 1], "x") >= 60);
+		})()`, seconds))
+	}
+	browsertest.Evaluate[bool](b, `window.plot.element.remove(), true`)
 }
 
 // seen looks at every view.

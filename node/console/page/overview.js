@@ -51,8 +51,11 @@ export function total(lists) {
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
+// whole are the steps in s between the times below a plot, which are told in whole seconds.
+const whole = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
+
 // Plot draws lines of [label, colour slot, [seconds, values]] over time.
-class Plot {
+export class Plot {
 	constructor(title, how, show) {
 		this.show = show;
 		this.at = h("div");
@@ -72,7 +75,7 @@ class Plot {
 			width: this.at.clientWidth, height: 190, cursor: {y: false, drag: {setScale: false}}, scales: {y: {range: (u, min, max) => [0, (max || 1) * 1.1]}},
 			series: [{label: "time", value: (u, v) => v == null ? "" : clock(v * 1000)}, ...lines.map(l => ({
 				label: l[0], stroke: colour("s" + l[1] % 8), width: 2, spanGaps: true, points: {show: false}, value: (u, v) => v == null ? "–" : this.show(v)}))],
-			axes: [{...axis, values: (u, list, i, space, by) => list.map(v => clock(v * 1000).slice(0, by < 60 ? 8 : 5))},
+			axes: [{...axis, space: 70, incrs: whole, values: (u, list, i, space, by) => list.map(v => clock(v * 1000).slice(0, by < 60 ? 8 : 5))},
 				{...axis, size: 64, values: (u, list) => list.map(this.show)}],
 		}, data, this.at);
 	}
