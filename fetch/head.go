@@ -80,15 +80,23 @@ func (h *headFilter) mustDrop(line []byte) bool {
 			slices.ContainsFunc(value, func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f })
 		switch value = bytes.TrimSpace(value); {
 		case bytes.EqualFold(name, []byte("content-length")):
-			h.drops = h.drops || len(once(value)) == 0
+			value = once(value)
+			digits := !slices.ContainsFunc(value, func(c byte) bool { return c < '0' || c > '9' })
+			h.drops = h.drops || len(value) == 0 || !digits && !slices.Contains(value, ',') // a list says two things
 		case bytes.EqualFold(name, []byte("transfer-encoding")):
 			value = once(value)
 			chunked := bytes.EqualFold(value, []byte("chunked"))
-			h.drops = h.drops || len(value) == 0 || bytes.EqualFold(value, []byte("identity")) || h.chunked && chunked
+			h.drops = h.drops || len(value) == 0 || uncoded(value) || h.chunked && chunked
 			h.chunked = h.chunked || chunked && !h.drops
 		}
 	}
 	return h.drops
+}
+
+// uncoded reports whether a transfer coding is none: that which HTTP once had for this, or those of mails (RFC 2045, section 6.1), for which some
+// programs take the field.
+func uncoded(coding []byte) bool {
+	return slices.ContainsFunc([]string{"identity", "binary", "8bit", "7bit"}, func(none string) bool { return bytes.EqualFold(coding, []byte(none)) })
 }
 
 // once returns a list, or what is said more than once if it says nothing else: the rest is blank then (RFC 9112, section 6.3). Proxies join lines
