@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"proxima/assign"
+	"proxima/ncoord"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -164,6 +166,35 @@ func TestOwnSlownessIsTheMedian(t *testing.T) {
 			t.Errorf("of %v its own slowness is %v, want %v", c.slowed, p.median, c.own)
 		}
 	}
+}
+
+// Those who are told of leases are told without a lock: what they do then may need the holder.
+func TestNobodyIsToldUnderTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{answer: make(chan *wire.LeaseAnswer)}
+		h := s.holder(NewClock(nil))
+		told := 0
+		tell := func(what string) {
+			if told++; !h.mu.TryLock() {
+				t.Errorf("%s is called under the lock", what)
+				return
+			}
+			h.mu.Unlock()
+		}
+		h.deps.Moved = func(netip.Addr, *assign.Memory) { tell("Moved") }
+		h.deps.OnHeld = func(netip.Addr, string) { tell("OnHeld") }
+		now := time.Now()
+		h.book.want(server(1), now)
+		l := h.book.get(server(1))
+		l.right, l.memory, l.changed = NewRight(now.Add(time.Minute)), new(assign.Memory), now
+		l.memory.Observe("n", ncoord.Coordinate{}, page(time.Second), now)
+		var calls sync.WaitGroup
+		h.step(t.Context(), &calls)
+		s.answer <- &wire.LeaseAnswer{Grant: wire.Grant_GRANT_HELD, Holder: "b"}
+		if calls.Wait(); told != 2 {
+			t.Errorf("told %d times, want 2", told)
+		}
+	})
 }
 
 // early is a context that calls a function when somebody begins to wait for its end.
