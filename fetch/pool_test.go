@@ -204,6 +204,24 @@ func TestServersAreBounded(t *testing.T) {
 	})
 }
 
+// A connection that is taken just when its time is over belongs to the exchange that has taken it, and stays open.
+func TestTakenWhenItsTimeIsOver(t *testing.T) {
+	cfg := testConfig()
+	s := newClient(t, cfg, Deps{}).newServer(testAddr, false)
+	near, far := net.Pipe()
+	defer far.Close()
+	c := &http1Conn{conn: &conn{Conn: near}}
+	for _, idle := range []bool{false, true} {
+		if s.keep(c); !idle && s.take(c.origin) != c {
+			t.Fatal("it was not idle")
+		}
+		s.drop(c) // the timer has called this before it was stopped
+		if open := near.SetDeadline(time.Time{}) == nil; open == idle {
+			t.Errorf("idle: %v, open: %v", idle, open)
+		}
+	}
+}
+
 // How far a server may send ahead of the reader limits the memory of a connection.
 func TestTransportIsBounded(t *testing.T) {
 	cfg := testConfig()

@@ -2,6 +2,7 @@ package ncoord_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -56,6 +57,16 @@ func TestEncoding(t *testing.T) {
 		if _, err := ncoord.DecodeCoordinate(b); (err == nil) != want {
 			t.Errorf("version %d: %v", version, err)
 		}
+	}
+}
+
+// Who reads that a coordinate is impossible sees which of its numbers it is.
+func TestImpossibleCoordinates(t *testing.T) {
+	c := ncoord.Coordinate{Height: 70_000, Error: 0.5}
+	c.Vec[1] = -2
+	want := fmt.Sprintf("check coordinate: %v, height 70000 or error 0.5 is out of range", c.Vec)
+	if err := c.Check(); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 
