@@ -184,7 +184,7 @@ func (f *crawlSums) add(r *run, gaps string) {
 			f.answers += n
 		}
 	}
-	var in, out, dropped int64
+	var in, out, done, dropped int64
 	var killed []string
 	for _, n := range r.nodes {
 		boots := slices.Sorted(maps.Keys(n.lives))
@@ -194,6 +194,7 @@ func (f *crawlSums) add(r *run, gaps string) {
 			f.bytes += l.load.BytesSent
 			f.linksSent += l.load.LinksSent
 			in += l.queue.Accepted
+			done += l.queue.Done + l.queue.Failed
 			out += l.queue.Done + l.queue.Failed + l.queue.Dropped
 			dropped += l.queue.Dropped
 			if i == 0 {
@@ -223,6 +224,9 @@ func (f *crawlSums) add(r *run, gaps string) {
 	case listed > 0 && pending == 0:
 		// A page that was tried in vain is not lost, it failed. One that was dropped has a reason in the log.
 		lost := max(0, listed-k.html-k.waiting-dropped)
+		if logged := k.attempted + k.repeats; lost > 0 && done > logged { // a log that lacks its last lines has no gap in their numbers
+			withheld = fmt.Sprintf("the nodes have done %d pages, and their fetch logs have %d", done, logged)
+		}
 		f.lost += lost
 		f.assigned += lost
 	case len(killed) > 0:

@@ -219,7 +219,9 @@ func TestLossIsFound(t *testing.T) {
 	}{
 		{name: "none", pages: 8},
 		{name: "one tried in vain", pages: 9},
-		{name: "two", pages: 11, lost: 2},
+		{name: "two", pages: 11, queue: runlog.Queue{Accepted: 5, Done: 4, Failed: 1}, lost: 2}, // what the nodes have done is in their logs
+		{name: "the end of a fetch log is missing", pages: 11,
+			withheld: "the nodes have done 12 pages, and their fetch logs have 11"},
 		{name: "dropped with a reason", pages: 10, queue: runlog.Queue{Accepted: 7, Done: 5, Failed: 1, Dropped: 1}},
 		{name: "still waiting", pages: 50, queue: runlog.Queue{Accepted: 9, Done: 5, Failed: 1, Pending: 3}},
 		{name: "books that do not balance", pages: 8, queue: runlog.Queue{Accepted: 9, Done: 5, Failed: 1},
