@@ -18,6 +18,7 @@ import (
 
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/terminal"
+	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/ncoord/quantile"
 	"proxima/node"
@@ -241,14 +242,32 @@ func (r *run) writeResults(ratios []float64) error {
 	if s.Emulation == "" {
 		return rundir.WriteWorld(r.dir, r.world)
 	}
+	t := quality(s, ratios)
+	t.Machine, t.Command = machine(), r.command
+	r.printQuality(t)
+	return errors.Join(r.pacing(r.platform.Visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
+}
+
+// leastOfModel and mostOfModel are the limits of the median ratio of an ordinary client's times to those of the model. Beyond them, as on a
+// machine that is busy with something else, a run cannot be trusted.
+const (
+	leastOfModel = 0.8
+	mostOfModel  = 1.25
+)
+
+// quality says how exact a run was. ratios are those of calibrate.
+func quality(s emulate.Stats, ratios []float64) rundir.Testbed {
 	at := func(q float64) float64 { return micro(quantile.Of(ratios, q)) }
 	t := rundir.Testbed{Emulation: s.Emulation, Why: s.Doubts(), DelayErrorP50Ms: inMs(s.LateP50), DelayErrorP99Ms: inMs(s.LateP99),
 		Packets: s.Packets, DroppedPlanned: s.Planned(), DroppedForOwn: s.Unplanned, CPUBusy: s.Busy, WaitP99Ms: inMs(s.WaitP99),
-		Cores: s.Cores, Congestion: s.Congestion, Seconds: s.Elapsed.Seconds(), Machine: machine(), Command: r.command,
+		Cores: s.Cores, Congestion: s.Congestion, Seconds: s.Elapsed.Seconds(),
 		Calibrations: len(ratios), CalibrationP10: at(0.1), CalibrationP50: at(0.5), CalibrationP90: at(0.9)}
+	if t.Calibrations > 0 && (t.CalibrationP50 < leastOfModel || t.CalibrationP50 > mostOfModel) {
+		t.Why = append(t.Why, fmt.Sprintf("an ordinary client took %.2f times the time of the model, by which choices are judged; %.2f to %.2f are "+
+			"allowed", t.CalibrationP50, leastOfModel, mostOfModel))
+	}
 	t.Trusted = len(t.Why) == 0
-	r.printQuality(t)
-	return errors.Join(r.pacing(r.platform.Visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
+	return t
 }
 
 func (r *run) printQuality(t rundir.Testbed) {

@@ -339,3 +339,21 @@ func TestPagesOfEarlierLivesCount(t *testing.T) {
 		says(t, out, "3 of 3 nodes up · 30 pages", "2 of 3 nodes up · 30 pages")
 	})
 }
+
+// TestRunBesideItsModel: where downloads take other times than those of the model, choices are judged by a truth that was not there.
+func TestRunBesideItsModel(t *testing.T) {
+	exact := emulate.Stats{Emulation: emulate.Portable}
+	for median, why := range map[float64]string{
+		0.7:  "an ordinary client took 0.70 times the time of the model, by which choices are judged; 0.80 to 1.25 are allowed",
+		0.85: "", 1: "", 1.2: "",
+		1.53: "an ordinary client took 1.53 times the time of the model, by which choices are judged; 0.80 to 1.25 are allowed",
+	} {
+		q := quality(exact, []float64{median / 2, median, 2 * median})
+		if q.Trusted != (why == "") || strings.Join(q.Why, "") != why || q.CalibrationP50 != median {
+			t.Errorf("%v times the model: %+v", median, q)
+		}
+	}
+	if q := quality(exact, nil); !q.Trusted {
+		t.Errorf("without a download nothing is known against it: %+v", q)
+	}
+}
