@@ -81,8 +81,7 @@ func (h *headFilter) mustDrop(line []byte) bool {
 		switch value = bytes.TrimSpace(value); {
 		case bytes.EqualFold(name, []byte("content-length")):
 			value = once(value)
-			digits := !slices.ContainsFunc(value, func(c byte) bool { return c < '0' || c > '9' })
-			h.drops = h.drops || len(value) == 0 || !digits && !slices.Contains(value, ',') // a list says two things
+			h.drops = h.drops || len(value) == 0 || string(value) == "-1" // which programs have for a length that they do not know
 		case bytes.EqualFold(name, []byte("transfer-encoding")):
 			value = once(value)
 			chunked := bytes.EqualFold(value, []byte("chunked"))
