@@ -24,6 +24,7 @@ type Result struct {
 	LeftOut   []string   `json:"-"` // names of rows beyond maxRows
 	Killed    []string   `json:"-"` // folders of runs that did not come to their end and are left out
 	Apart     bool       `json:"-"` // rows were in different worlds
+	Mixed     []string   `json:"-"` // settings in which runs of one row differ
 	Makespans bool       `json:"-"` // so were the runs from which makespans and balances come
 	Pages     int64      `json:"-"` // that assigners decided about together, or those of separate runs
 	Uneven    int64      `json:"-"` // of these, got by the nodes of some assigners only

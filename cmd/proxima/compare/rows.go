@@ -151,24 +151,48 @@ func nameRuns(runs []*run) {
 // setting is a key of the configuration in which runs differ, with its value.
 type setting struct{ key, value string }
 
+// of names a setting for the rows of an assigner, "" if it is one of another assigner.
+func (s setting) of(assigner string) string {
+	for _, prefix := range []string{"assign.", "batch.candidate."} {
+		rest, ofAssign := strings.CutPrefix(s.key, prefix)
+		section, key, ok := strings.Cut(rest, ".")
+		switch {
+		case !ofAssign || !ok:
+		case section != assigner:
+			return ""
+		default:
+			return key
+		}
+	}
+	return s.key
+}
+
 // differs names the settings in which a row differs, without those of other assigners.
-func (r *run) differs(assigner string) string {
-	text := ""
+func (r *run) differs(assigner string) (text string) {
 	for _, s := range r.tuned {
-		name := s.key
-		for _, prefix := range []string{"assign.", "batch.candidate."} {
-			if rest, ofAssign := strings.CutPrefix(name, prefix); !ofAssign {
-				continue
-			} else if section, key, ok := strings.Cut(rest, "."); ok && section != assigner {
-				name = ""
-			} else if ok {
-				name = key
-			}
+		if name := s.of(assigner); name != "" {
+			text += " " + name + "=" + s.value
 		}
-		if name == "" {
-			continue
-		}
-		text += " " + name + "=" + s.value
 	}
 	return text
+}
+
+// mixed returns the settings in which runs of one row differ.
+func (c *comparer) mixed(runs []*run) []string {
+	found := map[string]bool{}
+	for i, w := range c.rows {
+		values := map[string]string{}
+		for _, r := range runs {
+			if r.tallies[i] == nil {
+				continue
+			}
+			for _, s := range r.tuned {
+				if v, ok := values[s.key]; ok && v != s.value && s.of(w.assigner) != "" {
+					found[s.key] = true
+				}
+				values[s.key] = s.value
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }

@@ -81,6 +81,10 @@ func TestRowsBy(t *testing.T) {
 		t.Errorf("by assigner: %s", n)
 	}
 	near(t, "mean of both", r.of(t, "vivaldi").MeanMs, 65)
+	const mixed = "Runs in one row differ in assign.vivaldi.theta: -by config has a row for each setting."
+	if notes := r.Notes(); !slices.Contains(notes, mixed) {
+		t.Errorf("%q is not in %q", mixed, notes)
+	}
 	r = readBy(t, ByConfig, "vivaldi theta=0.25", a, b)
 	if n := names(r); n != "vivaldi theta=0.15, random, vivaldi theta=0.25" {
 		t.Errorf("by configuration: %s", n)
@@ -88,6 +92,13 @@ func TestRowsBy(t *testing.T) {
 	near(t, "mean", r.of(t, "vivaldi theta=0.15").MeanMs, 50)
 	near(t, "difference", &r.of(t, "vivaldi theta=0.15").Difference.Ms, -30)
 	near(t, "random's", &r.of(t, "random").Difference.Ms, 20)
+	if notes := strings.Join(append(r.Notes(), readBy(t, ByRun, "", a, b).Notes()...), "\n"); strings.Contains(notes, "Runs in one row") {
+		t.Errorf("each row has one setting: %s", notes)
+	}
+	c := tuned(t, filepath.Join(top, "c"), "c", "0.25", 2, 80, "hash", "random")
+	if notes := strings.Join(readBy(t, ByAssigner, "", a, c).Notes(), "\n"); strings.Contains(notes, "Runs in one row") {
+		t.Errorf("vivaldi was in one run only: %s", notes)
+	}
 	if i := r.Runs[1]; i.Differs != "assign.vivaldi.theta = 0.25" || i.Version != "v1" {
 		t.Errorf("%+v", i)
 	}

@@ -47,6 +47,7 @@ func (c *comparer) result() *Result {
 	res.Crawl, res.Statuses, res.Testbed, res.Reading = c.crawl(main), statuses(main), testbed(c.runs), c.reading()
 	c.ofOne(res, main[0], first)
 	res.LeftOut, res.Apart = slices.Sorted(maps.Keys(c.leftOut)), c.apart(main)
+	res.Mixed = c.mixed(main)
 	res.Makespans = c.apart(slices.DeleteFunc(slices.Clone(c.runs), func(r *run) bool { return r.compared }))
 	if c.separate {
 		res.Pages, res.Unshared = c.unshared()

@@ -228,6 +228,9 @@ func (r *Result) Notes() []string {
 		note("%d of %d pages have no times, since the nodes of some assigners got them and those of others did not, or their logs are not here: "+
 			"what is left may favour one.", r.Uneven, r.Pages)
 	}
+	if len(r.Mixed) > 0 {
+		note("Runs in one row differ in %s: -by config has a row for each setting.", some(r.Mixed))
+	}
 	if r.Apart {
 		note("Rows were in different worlds (scenarios or seeds): do not compare their times and ratios, only the differences, which are of the same pages.")
 	}
