@@ -22,7 +22,7 @@ import (
 //	go test -run Figures ./assign -update
 func TestFigures(t *testing.T) {
 	update := flag.Lookup("update").Value.String() == "true"
-	golden.Play(t, "testdata/figures/*.txt", update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/figures/*.txt", update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		f := &figures{T: t, now: time.Unix(1_800_000_000, 0), memories: map[string]*Memory{}, own: NewOwn(Factors{})}
 		for _, steps := range blocks {
 			f.out.Reset()

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the scenarios of testdata/golden 
 //
 //	go test -run Golden ./assign -update
 func TestGolden(t *testing.T) {
-	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		s := &small{t: t, cfg: assign.Default(), now: time.Unix(0, 0), world: newWorld(madeUp(30, 5), worldConfig{Nodes: 8, Servers: 4, Seed: 5})}
 		for _, steps := range blocks {
 			s.out.Reset()

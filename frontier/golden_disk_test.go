@@ -23,7 +23,7 @@ import (
 //
 //	go test -run Golden ./frontier -update
 func TestGoldenDisk(t *testing.T) {
-	golden.Play(t, "testdata/disk/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/disk/*.txt", *update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			h := &house{t: t, dir: dir, sites: map[string]*Site{}, blocked: map[string]string{}, tasks: map[string]*Task{},

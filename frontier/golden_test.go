@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the scenarios of testdata/golden 
 //
 //	go test -run Golden ./frontier -update
 func TestGolden(t *testing.T) {
-	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		s := &scene{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), tasks: map[string]*Task{}}
 		for _, steps := range blocks {
 			for _, step := range steps {

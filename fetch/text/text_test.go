@@ -146,7 +146,7 @@ var update = flag.Bool("update", false, "write the scenarios of testdata/golden 
 //
 //	go test -run Golden ./fetch/text -update
 func TestGolden(t *testing.T) {
-	play.Play(t, "testdata/golden/*.txt", *update, func(_ *testing.T, pages [][]string) (printed []string) {
+	play.Play(t, "testdata/golden/*.txt", *update, func(_ *testing.T, pages [][]string, _ []string) (printed []string) {
 		for _, lines := range pages {
 			d := Extract([]byte(strings.Join(lines, "\n")), "utf-8", false)
 			printed = append(printed, fmt.Sprintf("title %q, language %q, %d words, fingerprint %016x %016x\n%s", d.Title,

@@ -16,15 +16,9 @@ import (
 const divider = "----"
 
 // Play plays each file that matches a pattern as a subtest. play gets the steps of all blocks and returns what each
-// block prints. With update, it rewrites the files instead of comparing.
-func Play(t *testing.T, pattern string, update bool, play func(t *testing.T, blocks [][]string) (printed []string)) {
-	t.Helper()
-	PlayKnowing(t, pattern, update, func(t *testing.T, blocks [][]string, _ []string) []string { return play(t, blocks) })
-}
-
-// PlayKnowing is Play for scenarios in which chance chooses what is printed. play also gets what each block is to print, to know when
-// everything has come.
-func PlayKnowing(t *testing.T, pattern string, update bool, play func(t *testing.T, blocks [][]string, wanted []string) (printed []string)) {
+// block prints. Where chance chooses what is printed, it may look at what each block is to print, to know when everything
+// has come. With update, Play rewrites the files instead of comparing.
+func Play(t *testing.T, pattern string, update bool, play func(t *testing.T, blocks [][]string, wanted []string) (printed []string)) {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {

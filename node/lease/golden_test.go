@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write the scenarios of testdata/golden 
 //
 //	go test -run Golden ./node/lease -update
 func TestGolden(t *testing.T) {
-	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		synctest.Test(t, func(t *testing.T) {
 			g := &scene{world: newWorld(t, Default(), 1), servers: map[string]netip.Addr{}, views: map[string][]string{}}
 			defer g.shutdown()

@@ -17,7 +17,7 @@ import (
 //
 //	go test -run TestGrantor ./node/lease -update
 func TestGrantor(t *testing.T) {
-	golden.Play(t, "testdata/grantor/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/grantor/*.txt", *update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		d := newDesk(t, true)
 		begun := [][]string{{"old"}} // the steps since d was made
 		for _, steps := range blocks {

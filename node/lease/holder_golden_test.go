@@ -18,7 +18,7 @@ import (
 //
 //	go test -run TestHolder ./node/lease -update
 func TestHolder(t *testing.T) {
-	golden.Play(t, "testdata/holder/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/holder/*.txt", *update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		b := newBench(t)
 		for _, steps := range blocks {
 			for step := range strings.SplitSeq(strings.Join(steps, ";"), ";") {

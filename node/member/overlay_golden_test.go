@@ -21,7 +21,7 @@ import (
 //
 //	go test -run TestOverlayGolden ./node/member -update
 func TestOverlayGolden(t *testing.T) {
-	golden.Play(t, "testdata/overlay/*.txt", *member.Update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/overlay/*.txt", *member.Update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &scene{trip: flat(30), seen: map[*node]member.View{}, changed: map[*node]<-chan struct{}{}}
 			s.overlay = newOverlay(t, func(a, b int) float64 { return s.trip(a, b) })

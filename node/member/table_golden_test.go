@@ -17,7 +17,7 @@ import (
 //
 //	go test -run TestTable ./node/member -update
 func TestTable(t *testing.T) {
-	golden.Play(t, "testdata/table/*.txt", *Update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/table/*.txt", *Update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		s := &script{}
 		for _, steps := range blocks {
 			for step := range strings.SplitSeq(strings.Join(steps, ";"), ";") {

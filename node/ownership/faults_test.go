@@ -58,7 +58,7 @@ var faultyCalls = []string{"SetRole", "RoleOf", "List", "Export", "Import", "Rem
 //
 //	go test -run Faults ./node/ownership -update
 func TestFaults(t *testing.T) {
-	golden.PlayKnowing(t, "testdata/faults/*.txt", *update, func(t *testing.T, blocks [][]string, wanted []string) (printed []string) {
+	golden.Play(t, "testdata/faults/*.txt", *update, func(t *testing.T, blocks [][]string, wanted []string) (printed []string) {
 		for i, steps := range blocks {
 			var lines []string
 			for _, at := range numbersIn(strings.Fields(steps[len(steps)-1])) {

@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write the scenarios of testdata/golden 
 //
 //	go test -run Golden ./node/ownership -update
 func TestGolden(t *testing.T) {
-	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string, _ []string) (printed []string) {
 		first := strings.Fields(blocks[0][0])
 		onStage(t, numbersIn(first[1:]), func(s *stage) {
 			g := &scene{stage: s, hosts: map[string]string{}, names: map[string]string{}, begun: time.Now()}
