@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"proxima/node/lobby"
 )
 
 // Limiter bounds what each network may do in a minute. It is safe for concurrent use.
@@ -47,16 +49,11 @@ func (l *Limiter) networkLocked(r *http.Request) netip.Prefix {
 		l.began = now
 		clear(l.taken)
 	}
-	network := networkOf(addressOf(r.RemoteAddr))
+	network := lobby.Network(addressOf(r.RemoteAddr))
 	if _, known := l.taken[network]; !known && len(l.taken) >= l.networks {
 		return netip.Prefix{}
 	}
 	return network
-}
-
-// networkOf returns what is counted together: a customer usually has a /64 of IPv6.
-func networkOf(addr netip.Addr) netip.Prefix {
-	return netip.PrefixFrom(addr, min(addr.BitLen(), 64)).Masked()
 }
 
 // addressOf returns the address of the far end of a connection. It is unspecified for what has none, like a socket in a directory.

@@ -38,7 +38,7 @@ func (s *shared) Accept() (net.Conn, error) {
 		if addr.IsLoopback() || addr.IsUnspecified() {
 			return c, nil
 		}
-		network := networkOf(addr)
+		network := lobby.Network(addr)
 		if s.enter(network) {
 			return &sharing{Conn: c, leave: sync.OnceFunc(func() { s.leave(network) })}, nil
 		}

@@ -171,8 +171,11 @@ func block(host string) string {
 	if err != nil {
 		return host
 	}
-	if ip = ip.Unmap(); ip.Is4() {
-		return ip.String()
-	}
-	return netip.PrefixFrom(ip, 64).Masked().String()
+	return Network(ip).String()
+}
+
+// Network returns what counts together: an address of IPv4, or a /64 of IPv6, which a customer usually has.
+func Network(ip netip.Addr) netip.Prefix {
+	ip = ip.Unmap()
+	return netip.PrefixFrom(ip, min(ip.BitLen(), 64)).Masked()
 }

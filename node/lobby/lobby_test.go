@@ -156,8 +156,8 @@ func TestPlacesAddUp(t *testing.T) {
 // TestHosts checks what an address is without its port, and what it counts as: an address of IPv4, or a /64 of IPv6.
 func TestHosts(t *testing.T) {
 	for text, want := range map[string][2]string{
-		"192.0.2.1:7":              {"192.0.2.1", "192.0.2.1"},
-		"[::ffff:192.0.2.1]:7":     {"::ffff:192.0.2.1", "192.0.2.1"},
+		"192.0.2.1:7":              {"192.0.2.1", "192.0.2.1/32"},
+		"[::ffff:192.0.2.1]:7":     {"::ffff:192.0.2.1", "192.0.2.1/32"},
 		"[2001:db8:1:2:3:4:5:6]:7": {"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
 		"[fe80::1%eth0]:7":         {"fe80::1%eth0", "fe80::/64"},
 		"pipe":                     {"pipe", "pipe"},
