@@ -25,8 +25,6 @@ type route struct {
 	does         string
 	query        []param
 	body         string // describes the body; "" for none
-	// acts means that the call changes something. It is logged, with who made it.
-	acts bool
 	// run returns the answer, which is sent as JSON. answer is a value of its type.
 	run    func(n *Node, c *apiCall) (any, error)
 	answer any
@@ -35,8 +33,11 @@ type route struct {
 	media  string
 }
 
+// acts reports whether the call changes something. It is logged, with who made it.
+func (r route) acts() bool { return r.method == http.MethodPost }
+
 // mayBeAsked reports whether peers may make the call, too. So the console of one node can show all nodes.
-func (r route) mayBeAsked() bool { return r.run != nil && !r.acts }
+func (r route) mayBeAsked() bool { return r.run != nil && !r.acts() }
 
 // param is a parameter of a query.
 type param struct {
@@ -164,7 +165,7 @@ func (n *Node) call(r route, c *apiCall) (status int, v any) {
 	if err == nil {
 		return http.StatusOK, v
 	}
-	if r.acts {
+	if r.acts() {
 		n.operator.failed(c.by, r.path[1:], err)
 	}
 	return statusOf(err), trouble{err.Error()}

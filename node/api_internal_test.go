@@ -19,7 +19,7 @@ func TestPeersOnlyAsk(t *testing.T) {
 		if !r.mayBeAsked() {
 			calls = append(calls, r.path)
 		}
-		if r.acts && r.method == http.MethodGet || !r.acts && r.method != http.MethodGet || (r.run == nil) == (r.stream == nil) || (r.answer == nil) == (r.media == "") {
+		if !r.acts() && r.method != http.MethodGet || (r.run == nil) == (r.stream == nil) || (r.answer == nil) == (r.media == "") {
 			t.Errorf("%s %s is not whole", r.method, r.path)
 		}
 	}

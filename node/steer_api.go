@@ -37,52 +37,52 @@ func steerRoutes() []route {
 	host := param{"host", "the host, which this node owns; a name without a scheme stands for those of http and https", true}
 	on, why := param{"on", "a host, with all below it, or a prefix of addresses", true}, param{"why", "the reason, for people", false}
 	return []route{
-		{method: "POST", path: "/pause", acts: true, does: "Lets no new request begin until resume, in later lives of the node, too. What is under way ends.", answer: Acted{},
+		{method: "POST", path: "/pause", does: "Lets no new request begin until resume, in later lives of the node, too. What is under way ends.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.operator.Pause(c.by) }},
-		{method: "POST", path: "/resume", acts: true, does: "Ends pause.", answer: Acted{},
+		{method: "POST", path: "/resume", does: "Ends pause.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.operator.Resume(c.by) }},
-		{method: "POST", path: "/seeds", acts: true, does: "Adds seeds to the crawl as if they had been there from the start.", answer: Acted{},
+		{method: "POST", path: "/seeds", does: "Adds seeds to the crawl as if they had been there from the start.", answer: Acted{},
 			body: "URLs, one a line", run: takeSeeds},
-		{method: "POST", path: "/drop", acts: true, does: "Gives up the pending URLs of a host that this node owns.", answer: Acted{},
+		{method: "POST", path: "/drop", does: "Gives up the pending URLs of a host that this node owns.", answer: Acted{},
 			query: []param{{"host", "the host; a name without a scheme stands for those of http and https", true}},
 			run: func(n *Node, c *apiCall) (any, error) {
 				dropped, err := n.operator.Drop(c.Context(), c.param("host"), c.by)
 				return Acted{Dropped: dropped}, err
 			}},
-		{method: "POST", path: "/go-alone", acts: true, does: "Says that the members that do not answer the node are gone for good. It asks them first, for some seconds.", answer: Acted{},
+		{method: "POST", path: "/go-alone", does: "Says that the members that do not answer the node are gone for good. It asks them first, for some seconds.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) {
 				gone, err := n.operator.GoAlone(c.by)
 				return Acted{Gone: gone}, err
 			}},
-		{method: "POST", path: "/block", acts: true, does: "Has all nodes leave a host or a prefix of addresses alone, for good.", answer: Blocked{},
+		{method: "POST", path: "/block", does: "Has all nodes leave a host or a prefix of addresses alone, for good.", answer: Blocked{},
 			query: []param{on, why}, run: func(n *Node, c *apiCall) (any, error) { return answerBlock(n, c, false) }},
-		{method: "POST", path: "/unblock", acts: true, does: "Ends a block.", answer: Blocked{},
+		{method: "POST", path: "/unblock", does: "Ends a block.", answer: Blocked{},
 			query: []param{on, why}, run: func(n *Node, c *apiCall) (any, error) { return answerBlock(n, c, true) }},
 		{method: "GET", path: "/blocks", does: "Lists what is blocked, by whom, when and why.", answer: []Block{},
 			run: func(n *Node, _ *apiCall) (any, error) { return n.operator.Blocks(), nil }},
-		{method: "POST", path: "/retry", acts: true, does: "Has a host asked now, as if it had never failed.", answer: Acted{}, query: []param{host},
+		{method: "POST", path: "/retry", does: "Has a host asked now, as if it had never failed.", answer: Acted{}, query: []param{host},
 			run: func(n *Node, c *apiCall) (any, error) {
 				return Acted{}, n.operator.Retry(c.Context(), c.param("host"), c.by)
 			}},
-		{method: "POST", path: "/move", acts: true, does: "Makes another node the owner of a host and of the others of its server.", answer: Acted{},
+		{method: "POST", path: "/move", does: "Makes another node the owner of a host and of the others of its server.", answer: Acted{},
 			query: []param{host, {"to", "the id of the node, or its beginning", true}},
 			run: func(n *Node, c *apiCall) (any, error) {
 				moved, err := n.operator.Move(c.Context(), c.param("host"), c.param("to"), c.by)
 				return Acted{Moved: moved}, err
 			}},
-		{method: "POST", path: "/drain", acts: true, does: "Has the node hand all its hosts to others, and then stop.", answer: Acted{},
+		{method: "POST", path: "/drain", does: "Has the node hand all its hosts to others, and then stop.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.operator.Drain(c.by) }},
-		{method: "POST", path: "/set", acts: true, does: "Gives a live key of the configuration another value, until the node ends or reads its file again.", answer: Acted{},
+		{method: "POST", path: "/set", does: "Gives a live key of the configuration another value, until the node ends or reads its file again.", answer: Acted{},
 			query: []param{{"key", "the key, like crawl.fetchers", true}, {"value", "as in a file; quotes may be left out", true}},
 			run: func(n *Node, c *apiCall) (any, error) {
 				return Acted{Set: []string{c.param("key")}}, n.operator.Set(c.Context(), c.param("key"), c.param("value"), c.by)
 			}},
-		{method: "POST", path: "/reload", acts: true, does: "Reads the configuration file again, and takes what is live of it.", answer: Acted{},
+		{method: "POST", path: "/reload", does: "Reads the configuration file again, and takes what is live of it.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) {
 				changed, refused, err := n.operator.Reload(c.Context(), c.by)
 				return Acted{Set: changed, NotSet: refused}, err
 			}},
-		{method: "POST", path: "/rotate", acts: true, does: "Takes the secret file of this node one step further on the way to a new secret.", answer: Acted{},
+		{method: "POST", path: "/rotate", does: "Takes the secret file of this node one step further on the way to a new secret.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) {
 				next, err := n.operator.RotateSecret(c.by)
 				return Acted{Next: next}, err

@@ -193,7 +193,7 @@ func webMasterRoutes() []route {
 	return []route{
 		{method: "GET", path: "/requests", does: "Lists what web masters have asked for without proof.", answer: []webmaster.Request{},
 			run: func(n *Node, _ *apiCall) (any, error) { return n.webMasters.requests() }},
-		{method: "POST", path: "/dismiss", acts: true, does: "Forgets what was asked for a host.", answer: Acted{}, query: []param{{"host", "the name of the host", true}},
+		{method: "POST", path: "/dismiss", does: "Forgets what was asked for a host.", answer: Acted{}, query: []param{{"host", "the name of the host", true}},
 			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.webMasters.dismiss(c.param("host"), c.by) }},
 	}
 }
