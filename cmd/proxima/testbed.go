@@ -152,6 +152,9 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 	if err == nil && (f.RTT == "") != (f.Cities == "") {
 		err = errors.New("-rtt and -cities need each other")
 	}
+	if err == nil {
+		err = testbed.Drawable(s, f.Options)
+	}
 	if err != nil {
 		return exit{exitUsage, err}
 	}

@@ -195,3 +195,18 @@ func TestCtrlCLeavesNothingBehind(t *testing.T) {
 		t.Errorf("left: %+v\n%s", left, &p.out)
 	}
 }
+
+// TestScenarioThatCannotBeDrawn: a place that is no city is a fault of the scenario, and no folder is made for its run.
+func TestScenarioThatCannotBeDrawn(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const scenario = "[[nodes]]\ncities = [\"Pariss\"]\n[[sites]]\n"
+	if err := os.WriteFile("own.toml", []byte(scenario), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const said = `nodes[0].cities: "Pariss" is neither a city nor a country`
+	told(t, exitUsage, [][]string{{"testbed run own.toml -out there", said}, {"testbed run own.toml", said},
+		{"testbed run ci -rtt rtt -cities none", "open none: no such file"}}...)
+	if made, err := os.ReadDir("."); err != nil || len(made) != 1 {
+		t.Errorf("%v, %v: only the scenario should be there", made, err)
+	}
+}

@@ -104,6 +104,16 @@ func Run(ctx context.Context, s Scenario, o Options) error {
 	return nil
 }
 
+// Drawable says why no world can be drawn for a scenario: a place that is no city, or files of round trips that cannot be read.
+func Drawable(s Scenario, o Options) error {
+	s = Parts(s, o)[0].Scenario
+	m, err := s.matrix()
+	if err == nil {
+		_, err = Draw(s, m)
+	}
+	return err
+}
+
 func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out terminal.Printer) (err error) {
 	s, dir := p.Scenario, p.Dir
 	plan, err := Draw(s, m)
