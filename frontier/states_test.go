@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -116,6 +117,13 @@ func TestHopelessAndIdle(t *testing.T) {
 		"one may be soon":      {func(_ *Frontier, h *host) { h.notBefore = time.Now().Add(patience) }, true, false},
 		"one has answered":     {func(_ *Frontier, h *host) { h.answeredUntil(10 * patience) }, true, false},
 		"it waits for longer":  {func(_ *Frontier, h *host) { h.answeredUntil(10*patience + time.Second) }, true, true},
+		"others have answered": {func(f *Frontier, _ *host) {
+			for i := range 20 { // in whatever order hosts are looked at, one of them comes before it
+				other := f.bench.enter(fmt.Sprintf("http://other%d.test", i))
+				other.reading = false
+				other.answeredUntil(0)
+			}
+		}, true, true},
 		"it has just failed":   {func(_ *Frontier, h *host) { h.answeredUntil(time.Hour * 24); h.countFailure(time.Now()) }, true, false},
 		"it has failed":        {func(_ *Frontier, h *host) { h.answeredUntil(time.Hour * 24); h.failures = 1 }, false, false},
 		"and had its last try": {func(_ *Frontier, h *host) { h.answeredUntil(time.Hour * 24); h.failures, h.resumes = 1, h.notBefore }, true, true},
