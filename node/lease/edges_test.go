@@ -133,6 +133,12 @@ func TestSparedServersComeBackSlowly(t *testing.T) {
 			t.Errorf("step %d, slowed %v: told %v, want %v", i, step.slowed, told, step.told)
 		}
 	}
+	p.median = 2 // the factor, and not what it is made of, has the bound
+	for _, step := range []struct{ slowed, told float64 }{{2 * paceMax, paceMax}, {paceMax, paceMax / 2}, {3 * paceMax, paceMax}} {
+		if p.observe(server(1), step.slowed); told != step.told {
+			t.Errorf("at a slow node, slowed %v: told %v, want %v", step.slowed, told, step.told)
+		}
+	}
 	p.level(map[netip.Addr]float64{server(1): 3, server(2): 1})
 	if told != paceMax {
 		t.Errorf("one that is still asked was told %v", told)
