@@ -171,6 +171,10 @@ func TestGapsLastUntilAllHaveDealtWithThem(t *testing.T) {
 	var jump time.Duration
 	c := NewClock(func() time.Duration { return jump })
 	c.OnGap(func() {
+		if !c.mu.TryLock() {
+			t.Fatal("while it is dealt with, nobody can ask whether it is over")
+		}
+		c.mu.Unlock()
 		if err := c.Awake(); !errors.Is(err, ErrGap) || !errors.Is(err, peer.ErrUnavailable) { // a peer that asks tries again
 			t.Errorf("before it was dealt with: %v", err)
 		}
