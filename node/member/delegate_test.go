@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -161,6 +162,28 @@ func TestAnswersToPings(t *testing.T) {
 			t.Errorf("of %s: it tells %q", c.what, got)
 		}
 	}
+}
+
+// A loop takes its first step at once, and the next ones at a tick or when it is woken. It ends with a step that fails.
+func TestStepsOfALoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for last, want := range [][]time.Duration{{0}, {0, tick}, {0, tick, tick}, {0, tick, tick, 2 * tick}} {
+			wake, full, begun := make(chan struct{}, 1), errors.New("full"), time.Now()
+			var steps []time.Duration
+			err := loop(t.Context(), wake, func() error {
+				if steps = append(steps, time.Since(begun)); len(steps) == 2 {
+					wake <- struct{}{}
+				}
+				if len(steps) > last {
+					return full
+				}
+				return nil
+			})
+			if !errors.Is(err, full) || !slices.Equal(steps, want) {
+				t.Errorf("steps at %v, want %v: %v", steps, want, err)
+			}
+		}
+	})
 }
 
 // A node that leaves tells nothing of others that leave at the same time: it may not hear their farewells any more.
