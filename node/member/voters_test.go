@@ -221,3 +221,22 @@ func TestWhoIsAskedAgain(t *testing.T) {
 		t.Errorf("asked again are %v", got)
 	}
 }
+
+// The end of a vote is on disk before it is told: a node that is started again would vote, and the others count without it.
+func TestEndOfAVoteIsOnDisk(t *testing.T) {
+	for what, end := range map[string]func(m *Members) error{"leaves": (*Members).giveUp, "over": (*Members).Over} {
+		var disk []byte
+		m := lone(t, func(_ *Config, d *Deps) { d.Keep = func(b []byte) error { disk = b; return nil } })
+		c := &clock{table: m.table, t: t, now: m.now()}
+		for _, i := range []int{2, 3} {
+			c.meet(i, 1, true)
+		}
+		c.paxos.found(c.now, c.self.id)
+		c.vote(1, 2, 3)
+		must(t, m.store())
+		must(t, end(m))
+		if k, err := decode[kept](disk, "votes"); err != nil || !c.paxos.renounced || !k.renounced {
+			t.Errorf("%s: in memory the vote is given up: %v, on disk: %v, %v", what, c.paxos.renounced, k.renounced, err)
+		}
+	}
+}
