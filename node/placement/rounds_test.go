@@ -326,7 +326,7 @@ func TestEachPageOfEveryHost(t *testing.T) {
 		}
 		s.reserve(s.addr, true)
 		var pages []string
-		err := s.eachPage(t.Context(), 3, func(_ int, task *frontier.Task) error {
+		err := s.eachPage(t.Context(), 5, func(_ int, task *frontier.Task) error {
 			pages = append(pages, task.URL.String())
 			ending := frontier.Failed
 			if task.Host == repeats.name {
@@ -334,9 +334,13 @@ func TestEachPageOfEveryHost(t *testing.T) {
 			}
 			return s.finish(t.Context(), task, frontier.Outcome{Ending: ending})
 		})
-		want := "[http://a.example/0 http://a.example/1 http://b.example/0 http://b.example/1 http://c.example/0 http://c.example/1 http://c.example/2]"
+		want := "[http://a.example/0 http://a.example/1 http://b.example/0 http://b.example/1 http://c.example/0 http://c.example/1 " +
+			"http://c.example/2 http://c.example/3 http://c.example/4]"
 		if fmt.Sprint(pages) != want || err != nil {
 			t.Errorf("%v, %v\nwant %v", pages, err, want)
+		}
+		if n := s.hosts[1].taken; n != 3 { // the first that comes again shows that it has no more
+			t.Errorf("%d pages were taken of the host that repeats its two", n)
 		}
 	})
 }
