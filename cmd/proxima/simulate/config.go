@@ -54,6 +54,8 @@ type Setup struct {
 	Noise float64 `json:"noise"`
 	// Pages is how many pages of each server are downloaded after all decisions.
 	Pages int `json:"pages"`
+	// Changed are the parameters of the assigners that Set has changed, as key=value.
+	Changed []string `json:"set,omitempty"`
 }
 
 // Assigners that see the truth. DirectPrefix is followed by the number of downloads that every node makes from every server.
@@ -148,5 +150,6 @@ func (c *Config) Set(name, value string) error {
 	if len(meta.Undecoded()) > 0 || len(meta.Keys()) == 0 {
 		return fmt.Errorf("no parameter %q: it is neither a numeric flag nor a key of the assigners", name)
 	}
+	c.Changed = append(slices.Clip(c.Changed), name+"="+value)
 	return c.Assign.Validate()
 }

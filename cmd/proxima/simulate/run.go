@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"golang.org/x/sync/errgroup"
@@ -256,8 +257,15 @@ func (d Described) print(out io.Writer) {
 	if d.Estimates != nil {
 		budget = fmt.Sprintf("at most %d per server", *d.Estimates)
 	}
+	more := ""
+	if d.Prefixed {
+		more = "; addresses prefixed"
+	}
+	if len(d.Changed) > 0 {
+		more += "; set " + strings.Join(d.Changed, ", ")
+	}
 	fmt.Fprintf(out, "%d nodes, %d servers, %d homes over %d cities; %d seeds from %d;\n"+
 		"%s round trips, %.0f %% triangle violations; locations wrong %.0f %%, missing %.0f %%; noise × %g;\n"+
-		"estimates: %s; %d pages per server\n\n", d.Nodes, d.Servers, d.Homes, d.Cities, d.Seeds, d.First,
-		d.Matrices, 100*d.Violations, 100*d.LocationWrong, 100*d.LocationMissing, d.Noise, budget, d.Pages)
+		"estimates: %s; %d pages per server%s\n\n", d.Nodes, d.Servers, d.Homes, d.Cities, d.Seeds, d.First,
+		d.Matrices, 100*d.Violations, 100*d.LocationWrong, 100*d.LocationMissing, d.Noise, budget, d.Pages, more)
 }

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -463,5 +464,31 @@ func TestMoreIsPaired(t *testing.T) {
 		if math.Abs(g.Mean-want) > 1e-12 || (i == 0) != (g.Mean == 0) {
 			t.Errorf("%s of the locations wrong: %v beside none, want a mean of %+.3f", s.Values[i], g.More, want)
 		}
+	}
+}
+
+// TestReportSaysWhatWasSet: figures of another tuning, or of a world with prefixes, do not look like those of the standard one.
+func TestReportSaysWhatWasSet(t *testing.T) {
+	cfg := small()
+	cfg.Prefixed = true
+	for _, one := range [][2]string{{"nearest.estimates", "2"}, {"noise", "0"}, {"nearest.balance", "0.1"}} {
+		if err := cfg.Set(one[0], one[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := cfg
+	if err := errors.Join(cfg.Set("vivaldi.theta", "0.15"), other.Set("vivaldi.theta", "0.25")); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := mustRun(t, cfg).Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "; addresses prefixed; set nearest.estimates=2, nearest.balance=0.1, vivaldi.theta=0.15\n\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q is not in\n%s", want, &out)
+	}
+	out.Reset()
+	if err := mustRun(t, small()).Print(&out); err != nil || strings.Contains(out.String(), "set ") || strings.Contains(out.String(), "prefixed") {
+		t.Errorf("nothing was set (%v):\n%s", err, &out)
 	}
 }
