@@ -1,8 +1,11 @@
 package frontier
 
 import (
+	"slices"
 	"strings"
 	"sync"
+
+	"proxima/frontier/identity"
 )
 
 // Change is what happened to an owned host since the last call of Changes.
@@ -122,4 +125,16 @@ func (t *transfers) Changes() map[string]*Change {
 	out := d.hosts
 	d.hosts, d.bytes = make(map[string]*Change), 0
 	return out
+}
+
+// Untold reports whether the next call of Changes tells that a URL was accepted, or may have forgotten that.
+func (t *transfers) Untold(u identity.URL) bool {
+	d := t.ledger.feed
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.hosts[u.Host]
+	return c != nil && (c.Lost || slices.ContainsFunc(c.Added, func(p PendingURL) bool { return p.Path == u.Path }))
 }

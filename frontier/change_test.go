@@ -3,6 +3,8 @@ package frontier
 import (
 	"testing"
 	"time"
+
+	"proxima/frontier/identity"
 )
 
 // What happened later is added to what happened, and takes the memory that it says.
@@ -38,6 +40,13 @@ func TestChangesFollow(t *testing.T) {
 		t.Errorf("%+v, %d bytes of %d", f.hosts, f.bytes, maxFeedBytes)
 	}
 	tr := &transfers{&activation{front: &front{ledger: &ledger{feed: f}}}}
+	f.hosts["fits"] = &Change{Added: []PendingURL{{Path: "/a"}, {Path: "/b"}}}
+	for url, untold := range map[identity.URL]bool{{Host: "fits", Path: "/b"}: true, {Host: "fits", Path: "/c"}: false,
+		{Host: "not", Path: "/c"}: true, {Host: "other", Path: "/b"}: false} {
+		if tr.Untold(url) != untold {
+			t.Errorf("%v is to be told: %v", url, !untold)
+		}
+	}
 	if len(tr.Changes()) != 2 || f.bytes != 0 || len(tr.Changes()) != 0 {
 		t.Errorf("%d bytes are left", f.bytes)
 	}

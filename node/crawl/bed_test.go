@@ -150,6 +150,7 @@ type overlay struct {
 	right  error                       // of MayAsk, for remote fetches
 	routed []string                    // URLs
 	passed []string                    // URLs, to PassOn
+	ending []frontier.Link             // pages, to Ending
 	ended  []frontier.Outcome          // of remote fetches
 }
 
@@ -170,6 +171,13 @@ func (o *overlay) PassOn(_ context.Context, links []frontier.Link) error {
 	defer o.mu.Unlock()
 	o.passed = append(o.passed, urls(links))
 	return nil
+}
+
+func (o *overlay) Ending(_ context.Context, page frontier.Link) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ending = append(o.ending, page)
+	return o.broken
 }
 
 func (o *overlay) Begin(task *frontier.Task) (Visit, bool) {

@@ -16,6 +16,8 @@ type Overlay interface {
 	Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error)
 	// PassOn writes links to disk, to be sent, that the frontier refuses because their hosts are moving.
 	PassOn(ctx context.Context, links []frontier.Link) error
+	// Ending is called before a page of this node is done or has failed. It is on disk, then, that other nodes are to know the page.
+	Ending(ctx context.Context, page frontier.Link) error
 	// Begin returns how a task is to be carried out, or false if it is no longer wanted.
 	Begin(task *frontier.Task) (Visit, bool)
 	// Ended is called after each download, once its outcome is on disk.
@@ -57,6 +59,9 @@ func (Alone) Route(_ context.Context, links []frontier.Link) ([]frontier.Link, e
 
 // PassOn implements Overlay.
 func (Alone) PassOn(context.Context, []frontier.Link) error { return nil }
+
+// Ending implements Overlay.
+func (Alone) Ending(context.Context, frontier.Link) error { return nil }
 
 // Begin implements Overlay.
 func (a Alone) Begin(*frontier.Task) (Visit, bool) { return Visit{Home: a.Home}, true }

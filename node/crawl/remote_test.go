@@ -1,8 +1,10 @@
 package crawl
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,6 +59,46 @@ func TestLinksOfAnAnswerAreKept(t *testing.T) {
 		}})
 		if got := b.over.take(); got != "http://a.example/new" || b.deps.Frontier.Status().Accepted != 2 || b.Stats().New != 1 {
 			t.Errorf("it keeps %q: %+v, %+v", got, b.deps.Frontier.Status(), b.Stats())
+		}
+	})
+}
+
+// The overlay hears of each page before it is done or has failed, and not of one that is tried again or dropped. If it cannot note that, the page does
+// not end.
+func TestOverlayHearsOfPagesThatEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, new(web))
+		b.place()
+		task, _ := b.next()
+		b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Robots: &frontier.RobotsOutcome{Lifetime: time.Hour}})
+		task, _ = b.next()
+		b.finish(task, frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted})
+		found := func(path string, sitemap bool) frontier.Link {
+			return frontier.Link{URL: identity.URL{Host: "http://a.example", Path: path}, Depth: 1, Sitemap: sitemap}
+		}
+		task, _ = b.next()
+		all := []frontier.Link{found("/1", false), found("/2", false), found("/3", true)}
+		b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Links: all})
+		for range all {
+			task, _ = b.next()
+			b.finish(task, frontier.Outcome{Ending: map[string]frontier.Ending{"/1": frontier.Failed, "/2": frontier.Dropped, "/3": frontier.Done}[task.URL.Path]})
+		}
+		slices.SortFunc(b.over.ending, func(a, b frontier.Link) int { return strings.Compare(b.URL.Path, a.URL.Path) })
+		want := []frontier.Link{{URL: mustParse(t, "http://a.example/page")}, all[2], all[0]}
+		if !slices.Equal(b.over.ending, want) {
+			t.Errorf("it hears of %+v", b.over.ending)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, new(web))
+		b.place()
+		task, _ := b.next()
+		b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Robots: &frontier.RobotsOutcome{Lifetime: time.Hour}})
+		task, _ = b.next()
+		b.over.broken = errors.New("bad sector")
+		err := b.Finish(t.Context(), task, frontier.Outcome{Ending: frontier.Done})
+		if n := b.deps.Frontier.Status().Pending; !errors.Is(err, b.over.broken) || n != 1 {
+			t.Errorf("%v, and %d URLs wait", err, n)
 		}
 	})
 }

@@ -221,6 +221,12 @@ func (l *Loop) giveUp(ctx context.Context, task *frontier.Task, url string, res 
 // writes them before the page counts as done.
 func (l *Loop) finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) (fin frontier.Finished, err error) {
 	if !task.IsRemoteFetch() {
+		if task.Kind != frontier.Robots && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
+			page := frontier.Link{URL: task.URL, Depth: task.Depth, Hops: task.Hops, Sitemap: task.Kind == frontier.Sitemap}
+			if err := l.deps.Overlay.Ending(ctx, page); err != nil {
+				return fin, err
+			}
+		}
 		if out.Links, err = l.deps.Overlay.Route(ctx, out.Links); err != nil {
 			return fin, err
 		}

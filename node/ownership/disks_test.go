@@ -286,12 +286,29 @@ func TestLossIsNotToldAfterAStandstill(t *testing.T) {
 }
 
 // A disk is lost at any moment of a busy crawl, while hosts are handed around, replicas are made, messages take seconds, and some disks are slow.
-// Where a page is done, all of its links are on another disk at that moment.
+// Where a page is done, all of its links are on another disk at that moment. Shortly before, the process may have died and begun anew, or its
+// changes may have found no memory.
 //
 //	go test -run TestAnyDiskMayBeLost ./node/ownership -runs 500 -seed 5000
-func TestAnyDiskMayBeLost(t *testing.T) { seeded(t, 4**runs, anyDisk) }
+func TestAnyDiskMayBeLost(t *testing.T) {
+	for before, trouble := range map[string]func(a *actor){
+		"nothing":      nil,
+		"a crash":      func(a *actor) { a.kill(false); a.start() },
+		"a power cut":  func(a *actor) { a.kill(true); a.start() },
+		"an overflow":  func(a *actor) { a.owner.stream.overflow() },
+		"lost changes": func(a *actor) { a.disk.forget() },
+	} {
+		t.Run(before, func(t *testing.T) {
+			n := 2 * *runs
+			if trouble == nil {
+				n = 4 * *runs
+			}
+			seeded(t, n, func(t *testing.T, seed uint64) { anyDisk(t, seed, trouble) })
+		})
+	}
+}
 
-func anyDisk(t *testing.T, seed uint64) {
+func anyDisk(t *testing.T, seed uint64, trouble func(a *actor)) {
 	w := newWorld(t, seed, 4+int(seed%3), 150)
 	w.visit, w.lag = 500*time.Millisecond, [2]time.Duration{0, 4 * time.Second}
 	stop := w.begin()
@@ -309,13 +326,20 @@ func anyDisk(t *testing.T, seed uint64) {
 			w.mu.Unlock()
 		}
 	}
-	for end := time.Now().Add(20*time.Second + w.upTo(3*time.Minute)); time.Now().Before(end); time.Sleep(w.upTo(6 * time.Second)) {
-		host, to := w.hosts[w.draw(len(w.hosts))], w.nodes[w.draw(len(w.nodes))].id
-		for _, a := range w.nodes {
-			a.owner.Wish(host, to, "test")
+	handAround := func(d time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(w.upTo(6 * time.Second)) {
+			host, to := w.hosts[w.draw(len(w.hosts))], w.nodes[w.draw(len(w.nodes))].id
+			for _, a := range w.nodes {
+				a.owner.Wish(host, to, "test")
+			}
 		}
 	}
+	handAround(20*time.Second + w.upTo(3*time.Minute))
 	lost := w.nodes[w.draw(len(w.nodes))]
+	if trouble != nil {
+		trouble(lost)
+		handAround(w.upTo(70 * time.Second))
+	}
 	w.mu.Lock()
 	lost.now.dead = true
 	w.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/frontier/identity"
 	"proxima/node/golden"
 )
 
@@ -187,4 +188,12 @@ func (d *disk) untrack(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.loose[host] = true
+}
+
+func (d *disk) Untold(u identity.URL) bool {
+	d.gate()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.changes[u.Host]
+	return c != nil && (c.Lost || slices.ContainsFunc(c.Added, func(p frontier.PendingURL) bool { return p.Path == u.Path }))
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
+	"proxima/frontier/identity"
 	"proxima/node/bell"
 	"proxima/node/peer"
 	"proxima/node/view"
@@ -66,6 +67,7 @@ type Frontier interface {
 	StateOf(ctx context.Context, host string) (*frontier.HostState, error)
 	Sync(ctx context.Context) error
 	Changes() map[string]*frontier.Change
+	Untold(u identity.URL) bool
 	Unchecked(ctx context.Context) ([]string, error)
 	Active() []string
 	Suspend(reasons map[string]string)
@@ -224,6 +226,7 @@ func (o *Ownership) SetView(v view.View) {
 		o.sweep.Ring()
 	}
 	if v.Majority && !old.Majority {
+		o.stream.stopped(time.Now())      // no replica could answer
 		o.sweep.Ring()                    // sweeps without a majority did nothing
 		o.census.excuseLocked(time.Now()) // this node has heard of nobody, and others were the homes of its hosts
 	}

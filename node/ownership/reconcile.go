@@ -274,6 +274,9 @@ func (rc *reconciler) recover(ctx context.Context) error {
 	self := rc.self()
 	for after := ""; ; {
 		hosts, err := rc.deps.Frontier.List(ctx, after, pageRecords)
+		if after == "" && len(hosts) > 0 {
+			rc.replicator.stream.begin(time.Now())
+		}
 		if err != nil || len(hosts) == 0 {
 			return err
 		}
@@ -344,6 +347,15 @@ func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 	for _, to := range slices.Sorted(maps.Keys(s.replicas)) {
 		rc.replicator.compareNow(ctx, s.replicas, to)
 	}
+	switch {
+	case !rc.replicator.stream.begins():
+	case !s.partly:
+		rc.replicator.stream.compared()
+	default: // when the missing nodes are back, or others have taken their places
+		rc.mu.Lock()
+		rc.replicator.compare = nil
+		rc.mu.Unlock()
+	}
 	return nil
 }
 
@@ -354,6 +366,7 @@ type sweep struct {
 	moved    bool            // homes and replicas may be at other nodes since the last sweep
 	back     map[string]bool // peers that are back since then
 	replicas comparison
+	partly   bool // some replicas of hosts owned here are at nodes that do not answer
 }
 
 // compares reports whether the replicas that are shared with a peer are compared.
@@ -365,10 +378,15 @@ func (rc *reconciler) sweepOwned(ctx context.Context, s *sweep, r Record) error 
 		rc.replicator.tell(r) // it may have a new witness
 	}
 	replica := s.v.Replica(r.Host, r.Owner)
-	switch {
-	case !r.Assigned && s.v.Home(r.Host) != s.v.Self:
+	follows := !r.Assigned && s.v.Home(r.Host) != s.v.Self
+	if follows {
 		rc.queue.add(r.Host, true)
-	case s.v.IsAlive(replica) && s.compares(replica):
+	}
+	switch {
+	case follows && !rc.replicator.stream.begins():
+	case replica != "" && !s.v.IsAlive(replica):
+		s.partly = true
+	case replica != "" && s.compares(replica):
 		return rc.replicator.compareLater(ctx, s.replicas, replica, r)
 	}
 	return nil

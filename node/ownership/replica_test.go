@@ -231,7 +231,7 @@ func TestPeerThatAnswersLess(t *testing.T) {
 		if p.handOff(host, 2) == nil {
 			t.Error("it was handed over to a node that does not answer")
 		}
-		if v, err := p.own.compareWith(t.Context(), idOf(2), rec(host, 1, 1), true); err == nil {
+		if v, err := p.own.compareWith(t.Context(), idOf(2), rec(host, 1, 1)); err == nil {
 			t.Errorf("a comparison without an answer ends with %+v", v)
 		}
 		items := comparison{idOf(2): {{Record: rec(host, 1, 1).wire(), Digest: &wire.Digest{}}}}

@@ -248,7 +248,7 @@ func TestAnswerDoesNotHideASilence(t *testing.T) {
 				return false
 			}
 			once.Do(func() { // the last message that arrives overtakes the first one that does not
-				go func() { compared <- second(p.own.compareWith(context.Background(), idOf(2), r, true)) }()
+				go func() { compared <- second(p.own.compareWith(context.Background(), idOf(2), r)) }()
 			})
 			return true
 		})
@@ -262,7 +262,7 @@ func TestAnswerDoesNotHideASilence(t *testing.T) {
 		}
 		q := &silence{since: time.Now().Add(-s.cfg.SilentAfter), calls: 1}
 		p.with(func() { p.own.silent[idOf(3)] = q })
-		if _, err := p.own.compareWith(s.t.Context(), idOf(3), r, true); err != nil || q.calls != 1 || time.Since(q.since) > time.Second {
+		if _, err := p.own.compareWith(s.t.Context(), idOf(3), r); err != nil || q.calls != 1 || time.Since(q.since) > time.Second {
 			t.Errorf("after an answer, %v, %d messages are under way, and the silence lasts for %v", err, q.calls, time.Since(q.since))
 		}
 	})

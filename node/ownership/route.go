@@ -39,6 +39,26 @@ func (rt *router) Route(ctx context.Context, links []frontier.Link) (mine []fron
 	return rt.route(ctx, links, false)
 }
 
+// Ending is called before a page of this node is done or has failed. If the replica may not know it yet, it is stored in the outbox, and
+// comes back by Deliver: then only its hash is kept here, and while the replica must not hear that it is done, nobody could tell of it.
+func (rt *router) Ending(ctx context.Context, page frontier.Link) error {
+	v, stream := rt.view(), rt.replicator.stream
+	if v.Replica(page.URL.Host, v.Self) == "" {
+		return nil
+	}
+	select {
+	case stream.gathering <- struct{}{}: // nothing is on its way from the frontier to the stream
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	unknown := rt.deps.Frontier.Untold(page.URL) || stream.unknown(page.URL.Host, page.URL.Path)
+	<-stream.gathering
+	if !unknown {
+		return nil
+	}
+	return rt.deps.Outbox.Add(ctx, map[string][]*wire.Link{v.Self: {LinkToWire(page)}})
+}
+
 // PassOn stores all links in the outbox, because their hosts are moving.
 func (rt *router) PassOn(ctx context.Context, links []frontier.Link) error {
 	_, err := rt.route(ctx, links, true)
@@ -207,7 +227,7 @@ func (rt *router) Deliver(ctx context.Context, from string, req *wire.DeliverReq
 	if len(links) == 0 {
 		return res, nil
 	}
-	answers, err := rt.takeIn(ctx, links)
+	answers, err := rt.takeIn(ctx, from, links)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +238,7 @@ func (rt *router) Deliver(ctx context.Context, from string, req *wire.DeliverReq
 }
 
 // takeIn adds links to the frontier, and answers when their replicas have them.
-func (rt *router) takeIn(ctx context.Context, links []frontier.Link) ([]*wire.Delivered, error) {
+func (rt *router) takeIn(ctx context.Context, from string, links []frontier.Link) ([]*wire.Delivered, error) {
 	if err := rt.records.flush(); err != nil {
 		return nil, err
 	}
@@ -228,6 +248,7 @@ func (rt *router) takeIn(ctx context.Context, links []frontier.Link) ([]*wire.De
 	}
 	answers := make([]*wire.Delivered, len(links))
 	var kept []string
+	var again []frontier.Link
 	for i, l := range links {
 		if i >= len(verdicts) {
 			answers[i] = later("the disk is full")
@@ -238,7 +259,7 @@ func (rt *router) takeIn(ctx context.Context, links []frontier.Link) ([]*wire.De
 			kept = append(kept, l.URL.Host)
 			answers[i] = &wire.Delivered{Verdict: wire.Verdict_VERDICT_ACCEPTED}
 		case frontier.Duplicate:
-			kept = append(kept, l.URL.Host) // the first one may have been accepted just now
+			kept, again = append(kept, l.URL.Host), append(again, l) // the first one may have been accepted just now
 			answers[i] = &wire.Delivered{Verdict: wire.Verdict_VERDICT_DUPLICATE}
 		case frontier.NotOwned:
 			answers[i] = later("the host is on its way")
@@ -250,6 +271,9 @@ func (rt *router) takeIn(ctx context.Context, links []frontier.Link) ([]*wire.De
 	rt.counts.LinksDelivered += uint64(len(links))
 	rt.mu.Unlock()
 	late, err := rt.replicated(ctx, kept)
+	if err == nil && (from == rt.self() || rt.replicator.stream.doubts()) { // in doubt, the replica may not know what is known here
+		err = rt.replicator.repeat(ctx, again, late)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -421,6 +421,9 @@ func (p *player) find(links ...frontier.Link) {
 // crawl lets an owner finish page k of a host, with the links found on it.
 func (p *player) crawl(host string, k int, found ...frontier.Link) {
 	p.t.Helper()
+	if err := p.own.Ending(p.t.Context(), link(host, k)); err != nil {
+		p.t.Fatal(err)
+	}
 	mine, err := p.own.Route(p.t.Context(), found)
 	if err != nil {
 		p.t.Fatal(err)

@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,7 +24,8 @@ import (
 //	                                                                  └─────putBack─────┘
 //
 // A crash loses all changes, and so does an overflow. Then it is not known which pages were held back, so mended replicas hear of
-// no finished page until all links found before are safe.
+// no finished page until all links found before are safe: no replica lacks any that waits here. After a crash the first sweep finds those
+// that do. A finished page is known by its hash only, so one that a replica may not know yet is in the outbox before it ends (router.Ending).
 type stream struct {
 	wake      bell.Bell     // somebody waits for new URLs to reach a replica
 	gathering chan struct{} // a mutex that a fake clock understands: one goroutine moves changes from the frontier to here
@@ -38,6 +38,7 @@ type stream struct {
 	lost    time.Time  // when changes were last lost
 	cleared bool       // the links found up to then are safe
 	left    time.Time  // when links were last left to the outbox
+	begun   time.Time  // when this life began; zero once all replicas of hosts of an earlier life have been compared
 	stood   time.Time  // when this node last stood still
 	bytes   int        // memory of all waiting changes
 	ended   bool
@@ -48,13 +49,15 @@ type stream struct {
 
 // waiting is what the replica of one host does not have yet.
 type waiting struct {
-	change *frontier.Change // to be sent; may be nil
-	found  time.Time        // when the oldest URL in change was found; zero if it has none
-	away   int              // changes on their way, two at most: that of a host that is handed over may overtake one
-	sent   time.Time        // the same as found for those changes
-	held   int              // entries in stream.held
-	mended bool             // the replica is being mended
-	given  int              // how many URLs of change, or of what is on its way, are in the outbox as well: the first ones
+	change *frontier.Change   // to be sent; may be nil
+	found  time.Time          // when the oldest URL in change was found; zero if it has none
+	away   int                // changes on their way, two at most: that of a host that is handed over may overtake one
+	leaves []*frontier.Change // these changes, and such as have arrived meanwhile
+	sent   time.Time          // the same as found for those changes
+	held   int                // entries in stream.held
+	mended bool               // the replica is being mended
+	heard  time.Time          // when the replica last stored a part of the host, or was found to differ
+	given  int                // how many URLs of change, or of what is on its way, are in the outbox as well: the first ones
 	// digest is the host's digest after the latest change seen, held back or not. It is valid if known is set.
 	digest frontier.Digest
 	known  bool
@@ -208,23 +211,6 @@ func (s *stream) sinceLocked(now time.Time, ago time.Duration) time.Time {
 	return time.Time{}
 }
 
-// storedLocked reports whether all URLs found up to a time are at the replicas of their hosts. It ignores replicas that have been
-// behind since before old.
-func (s *stream) storedLocked(until, old time.Time) bool {
-	for _, w := range s.hosts {
-		if w.lacks(until) && !earlier(w.sent, w.found).Before(old) {
-			return false
-		}
-	}
-	return true
-}
-
-// lacks reports whether the replica lacks URLs that were found up to a time.
-func (w *waiting) lacks(until time.Time) bool {
-	first := earlier(w.sent, w.found)
-	return !first.IsZero() && !first.After(until)
-}
-
 // stored notes that what was sent for these hosts has arrived, or that no node is to receive it.
 func (s *stream) stored(hosts ...string) {
 	if len(hosts) == 0 {
@@ -268,7 +254,7 @@ func (s *stream) leave(host string, c *frontier.Change, now time.Time) {
 // arrivedLocked notes that a change is no longer on its way: it has arrived, or could not be sent.
 func (w *waiting) arrivedLocked() {
 	if w.away--; w.away == 0 {
-		w.sent = time.Time{}
+		w.sent, w.leaves = time.Time{}, nil
 	}
 }
 
@@ -278,62 +264,6 @@ func (s *stream) tellLocked() {
 		close(s.news)
 		s.news = nil
 	}
-}
-
-// maxWaiters bounds the calls that wait for replicas, so that the calls that store replicas still find room.
-const maxWaiters = 64
-
-// await waits until the URLs found up to a time are at the replicas of hosts, for patience at most. It returns the hosts that
-// are late then. It does not wait for replicas that have been behind for longer than old, and returns how many those are. links
-// is how many links the caller wants stored.
-func (s *stream) await(ctx context.Context, hosts []string, until time.Time, links int, patience, old time.Duration,
-) (late map[string]bool, alone int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ended := s.waiters >= maxWaiters
-	s.waiters, s.eager = s.waiters+1, s.eager+links
-	defer func() { s.waiters, s.eager = s.waiters-1, s.eager-links }()
-	over := time.NewTimer(patience)
-	defer over.Stop()
-	for {
-		late, alone = make(map[string]bool), 0
-		for _, host := range hosts {
-			switch w := s.hosts[host]; {
-			case w == nil || !w.lacks(until):
-			case earlier(w.sent, w.found).Before(s.sinceLocked(time.Now(), old)):
-				alone++
-			default:
-				late[host] = true
-			}
-		}
-		if len(late) == 0 || ended || s.ended {
-			return late, alone
-		}
-		if s.news == nil {
-			s.news = make(chan struct{})
-		}
-		news := s.news
-		s.mu.Unlock()
-		s.wake.Ring()
-		select {
-		case <-news:
-		case <-over.C:
-			ended = true
-		case <-ctx.Done():
-			ended = true
-		}
-		s.mu.Lock()
-	}
-}
-
-// manyLinks is how many awaited links are worth a message at once.
-const manyLinks = 500
-
-// crowded reports whether the waiters wait for enough links to fill a message.
-func (s *stream) crowded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.eager >= manyLinks
 }
 
 // end wakes the waiters for good: nothing is sent any more.
@@ -352,7 +282,7 @@ func (s *stream) removeLocked(w *waiting) *frontier.Change {
 		w.given = 0
 	}
 	w.sent = earlier(w.sent, w.found)
-	w.change, w.found = nil, time.Time{}
+	w.change, w.found, w.leaves = nil, time.Time{}, append(w.leaves, c)
 	return c
 }
 

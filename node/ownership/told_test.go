@@ -139,7 +139,7 @@ func TestWhoTellsOfAFault(t *testing.T) {
 			})
 		}, func(g ground) error { return second(g.claim(g.ctx, idOf(2), &wire.ClaimRequest{})) }},
 		"compare with a newer record": {func(g ground) { g.node(2).put(rec(g.c, 5, 3)) }, func(g ground) error {
-			return second(g.compareWith(g.ctx, idOf(2), rec(g.c, 1, 2), true))
+			return second(g.compareWith(g.ctx, idOf(2), rec(g.c, 1, 2)))
 		}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(acts)) {

@@ -104,27 +104,20 @@ func (rep *replicator) readAnswer(to string, item *wire.StoreItem, a *wire.Store
 	}
 }
 
-// compareWith asks a peer whether it has the same of a host. Unless whole is set, pages that the stream holds back count as
-// not done.
-func (rep *replicator) compareWith(ctx context.Context, to string, r Record, whole bool) (verdict, error) {
-	item := &wire.StoreItem{Record: r.wire()}
-	if !whole && rep.stream.holdsBack(r.Host) {
-		item.Digest = &wire.Digest{Done: 1} // more done than accepted: equal to no digest, as the peer cannot have the same
-	} else {
-		d, err := rep.deps.Frontier.DigestOf(ctx, r.Host)
-		if err != nil {
-			return verdict{}, fmt.Errorf("digest: %w", err)
-		}
-		item.Digest = digestToWire(d)
+// compareWith asks a peer whether it has the same of a host.
+func (rep *replicator) compareWith(ctx context.Context, to string, r Record) (verdict, error) {
+	d, err := rep.deps.Frontier.DigestOf(ctx, r.Host)
+	if err != nil {
+		return verdict{}, fmt.Errorf("digest: %w", err)
 	}
-	return rep.storeOne(ctx, to, item)
+	return rep.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Digest: digestToWire(d)})
 }
 
 // push gives a peer everything that this node has of a host, unless it has the same already. After a nil error the peer has
 // stored all of it. An owner that mends a replica leaves out what its stream holds back; a node that may remove the host
 // afterwards gives the whole.
 func (rep *replicator) push(ctx context.Context, to string, r Record, whole bool) (verdict, error) {
-	v, err := rep.compareWith(ctx, to, r, whole)
+	v, err := rep.compareWith(ctx, to, r)
 	if err != nil || v.equal {
 		return v, err
 	}
@@ -144,8 +137,9 @@ func (rep *replicator) push(ctx context.Context, to string, r Record, whole bool
 		if _, err := rep.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Chunk: chunkToWire(chunk)}); err != nil {
 			return verdict{}, err
 		}
+		rep.stream.hear(r.Host)
 	}
-	return rep.compareWith(ctx, to, r, whole)
+	return rep.compareWith(ctx, to, r)
 }
 
 // pull unites what a peer has of a host with what this node has.
@@ -217,14 +211,14 @@ func (rep *replicator) Load(ctx context.Context, _ string, req *wire.LoadRequest
 }
 
 // mendReplica makes this node, the owner, and the node with the replica have the same of a host. Changes go out meanwhile.
-func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (err error) {
+func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) error {
 	to := v.Replica(r.Host, r.Owner)
 	if to == "" || !v.IsAlive(to) {
 		return nil // when a peer comes back its replicas are compared
 	}
 	over := rep.stream.mend(r.Host)
-	defer func() { over(err) }()
 	a, err := rep.push(ctx, to, r, false)
+	over(err) // the replica lacks nothing any more, even if it cannot give what it has
 	if err != nil || a.equal {
 		return err
 	}
@@ -235,6 +229,51 @@ func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (
 		return err
 	}
 	return rep.own(ctx, r)
+}
+
+// repeat gives replicas links that this node knows already, because they may not know them. It enters hosts whose replicas do not store them into
+// late.
+func (rep *replicator) repeat(ctx context.Context, links []frontier.Link, late map[string]bool) error {
+	v, chunks, items := rep.view(), make(map[string]*frontier.Chunk), make(comparison)
+	for _, l := range links {
+		c := chunks[l.URL.Host]
+		if c == nil {
+			d, err := rep.deps.Frontier.DigestOf(ctx, l.URL.Host)
+			if err != nil {
+				return err
+			}
+			c = &frontier.Chunk{Drops: d.Drops}
+			chunks[l.URL.Host] = c
+		}
+		c.Pending = append(c.Pending, frontier.PendingURL{Path: l.URL.Path, Sitemap: l.Sitemap, Depth: l.Depth, Hops: l.Hops})
+	}
+	for host, c := range chunks {
+		r, err := rep.records.get(host)
+		if err != nil {
+			return err
+		}
+		if to := v.Replica(host, v.Self); to != "" && !late[host] && r.Owner == v.Self {
+			items[to] = append(items[to], &wire.StoreItem{Record: r.wire(), Chunk: chunkToWire(*c)})
+		}
+	}
+	for to, items := range items {
+		err := rep.stuck(to)
+		var res *wire.StoreResponse
+		if err == nil {
+			res, err = rep.askToStore(ctx, to, items...)
+		}
+		for i, item := range items {
+			stored := err == nil && i < len(res.GetAnswers())
+			if stored {
+				_, err := rep.readAnswer(to, item, res.GetAnswers()[i])
+				stored = err == nil
+			}
+			if !stored {
+				late[item.GetRecord().GetHost()] = true
+			}
+		}
+	}
+	return nil
 }
 
 // own makes the frontier crawl a host that this node owns. The host may have come to it only now, by data of a peer.
@@ -254,7 +293,7 @@ const comparedAtOnce = 200
 
 // compareLater adds a host to a comparison, unless the stream will compare it anyway. A full message is sent.
 func (rep *replicator) compareLater(ctx context.Context, c comparison, to string, r Record) error {
-	if rep.stream.busy(r.Host) {
+	if !rep.stream.begins() && rep.stream.busy(r.Host) {
 		return nil
 	}
 	d, err := rep.deps.Frontier.DigestOf(ctx, r.Host)
@@ -280,16 +319,21 @@ func (rep *replicator) compareNow(ctx context.Context, c comparison, to string) 
 		rep.deps.Warn(fmt.Errorf("compare %d hosts with their replicas at %s: %w", len(items), to, err))
 	}
 	for i, item := range items {
+		host := item.GetRecord().GetHost()
+		var a verdict
+		var e error
 		if err == nil && i < len(res.GetAnswers()) {
-			a, err := rep.readAnswer(to, item, res.GetAnswers()[i])
-			if err == nil && a.equal {
-				continue
-			}
-			if errors.Is(err, errNotTheirs) || errors.Is(err, errLater) { // the peer may have lost the host without knowing it yet
-				rep.queue.add(item.GetRecord().GetHost(), true)
+			if a, e = rep.readAnswer(to, item, res.GetAnswers()[i]); e == nil && a.equal {
 				continue
 			}
 		}
-		rep.queue.add(item.GetRecord().GetHost(), false) // its owner mends it
+		if item.GetRecord().GetOwner() == rep.self() {
+			rep.stream.differs(host)
+		}
+		if errors.Is(e, errNotTheirs) || errors.Is(e, errLater) { // the peer may have lost the host without knowing it yet
+			rep.queue.add(host, true)
+			continue
+		}
+		rep.queue.add(host, false) // its owner mends it
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/frontier/identity"
 	"proxima/node/bell"
 	"proxima/node/lease"
 )
@@ -123,6 +124,9 @@ func (l *life) download(ctx context.Context, addr netip.Addr, host, from string)
 
 // read takes the links of a page, and marks it as done.
 func (l *life) read(host, from string) {
+	if l.owner.Ending(l.w.ctx, frontier.Link{URL: identity.URL{Host: host, Path: from}}) != nil {
+		return
+	}
 	mine, err := l.owner.Route(l.w.ctx, l.w.links(host, from))
 	if err != nil {
 		return
