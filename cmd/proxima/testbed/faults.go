@@ -40,6 +40,7 @@ func (s *Scenario) check(f *strict.File) {
 		check(slices.Contains(assign.Names(), a) || slices.Contains(s.candidates(), a), "assigners", "%q is neither one of %q nor a candidate of node.batch", a, assign.Names())
 		check(!slices.Contains(s.Assigners[:i], a), "assigners", "%q is listed twice", a)
 	}
+	check(!f.Has("node.batch.assigners"), "node.batch.assigners", "who decides is said by assigners, at the top of the scenario")
 	check((s.Matrix.RTT == "") == (s.Matrix.Cities == ""), "matrix", "rtt and cities need each other")
 	within(s.Matrix.JitterMs, "matrix.jitter_ms", 0, 1000)
 	check(s.Matrix.Loss >= 0 && s.Matrix.Loss < 1, "matrix.loss", "%v is not a share below 1", s.Matrix.Loss)

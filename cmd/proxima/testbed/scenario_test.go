@@ -37,6 +37,8 @@ func TestBrokenScenarios(t *testing.T) {
 			`x.toml:11: events[1].kind: "hea" is none of`},
 		"assigners=['nearest','best']\n[[nodes]]\n[[sites]]\nsoftware='apache'": {
 			`x.toml:1: assigners: "best" is neither one of`, `x.toml:4: sites[0].software: "apache" is neither`},
+		"[[nodes]]\n[[sites]]\n[node.batch]\nhosts=10\nassigners=['random']": {
+			"x.toml:5: node.batch.assigners: who decides is said by assigners, at the top of the scenario"},
 		"length='1m'\n[[nodes]\n":                 {"x.toml:3: syntax"},
 		"length='1m'":                             {"x.toml:1: nodes: 0 is not between 1 and", "x.toml:1: sites: 0 servers are not"},
 		"[[nodes]]\ncount=2\nnat=true\n[[sites]]": {"x.toml:1: nodes: all nodes are behind a NAT"},
