@@ -112,26 +112,30 @@ func TestLinksBeforePorts(t *testing.T) {
 	}
 }
 
-// Packets that came to the port or by links are passed on, unless the links keep one that came to the port.
+// Packets that came to the port or by links are passed on, unless the links keep one that came to the port. One that nobody takes any more
+// holds up no end.
 func TestPacketsOfLinksAndPorts(t *testing.T) {
-	p, l := &ports{came: make(chan *memberlist.Packet)}, &oneLink{came: make(chan *memberlist.Packet)}
-	c := newCarrier(p, anybody(), l, nil)
-	for _, k := range []struct {
-		from   chan *memberlist.Packet
-		packet string
-		passed bool
-	}{{p.came, "gossip", true}, {p.came, "knock", false}, {l.came, "knock", true}, {p.came, "gossip", true}} {
-		k.from <- &memberlist.Packet{Buf: []byte(k.packet)}
-		if !k.passed {
-			continue // the next packet comes out in its place
+	synctest.Test(t, func(t *testing.T) {
+		p, l := &ports{came: make(chan *memberlist.Packet)}, &oneLink{came: make(chan *memberlist.Packet)}
+		c := newCarrier(p, anybody(), l, nil)
+		for _, k := range []struct {
+			from   chan *memberlist.Packet
+			packet string
+			passed bool
+		}{{p.came, "gossip", true}, {p.came, "knock", false}, {l.came, "knock", true}, {p.came, "gossip", true}} {
+			k.from <- &memberlist.Packet{Buf: []byte(k.packet)}
+			if !k.passed {
+				continue // the next packet comes out in its place
+			}
+			if got := <-c.PacketCh(); string(got.Buf) != k.packet {
+				t.Errorf("%q came out, not %q", got.Buf, k.packet)
+			}
 		}
-		if got := <-c.PacketCh(); string(got.Buf) != k.packet {
-			t.Errorf("%q came out, not %q", got.Buf, k.packet)
+		p.came <- &memberlist.Packet{Buf: []byte("late")}
+		if err := c.Shutdown(); err != nil {
+			t.Error(err)
 		}
-	}
-	if err := c.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	})
 }
 
 // A node that is to be silent loses its packets, makes no streams, and closes those of members, until it may speak again.
