@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -270,8 +271,9 @@ func (a *activation) activateHost(h *host) (err error) {
 	}
 	a.update(func(now time.Time) {
 		a.checkInLocked(h)
-		a.useful = a.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
 		a.bench.loadedHost(h, rec, now)
+		rests := later(h.rests(), h.lastRequest.Add(a.bench.rules.hostGap(h.site, netip.Addr{}, h.crawlDelay)))
+		a.useful = a.useful || rests.Sub(now) <= longSleep
 	})
 	return nil
 }

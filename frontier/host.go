@@ -40,7 +40,7 @@ type host struct {
 	name  string
 	place place
 	site  *Site
-	// opens is when the hours begin in which its next request may be made, as of the last settle; zero if that is now.
+	// opens is when its hours and its Crawl-delay allow the next request, as of the last settle; zero if that is now.
 	opens time.Time
 	hours Hours
 	// window holds the next URLs of each queue.

@@ -151,8 +151,8 @@ func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Dura
 	if h := l.bench.hosts[host]; h != nil {
 		delay = h.crawlDelay
 	}
-	r := &l.bench.rules
-	return max(r.gap(l.deps.Site(host), addr, delay, elapsed), r.pause(retryAfter))
+	r, site := &l.bench.rules, l.deps.Site(host)
+	return max(r.gap(site, addr, delay, elapsed), r.hostGap(site, addr, delay), r.pause(retryAfter))
 }
 
 // OwnServer says whether a server belongs to the operator (Politeness.Own).

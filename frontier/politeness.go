@@ -26,8 +26,20 @@ func (r *rules) parallel(addr netip.Addr) int {
 	return 1
 }
 
-// gap returns the time from the end of a request to the start of the next one to the same server: the largest of Crawl-delay, the configured
-// minimum and a multiple of the last download time.
+// longestRest is the longest Crawl-delay for which a whole server rests. One that is longer holds up its host alone: at the address of a large
+// provider are thousands.
+const longestRest = time.Minute
+
+// hostGap returns the time between two requests to a host if its server rests for less; else 0.
+func (r *rules) hostGap(site *Site, addr netip.Addr, crawlDelay time.Duration) time.Duration {
+	if crawlDelay <= longestRest || isFileServer(addr) || r.own(addr) && (site == nil || site.Gap == nil) {
+		return 0
+	}
+	return crawlDelay
+}
+
+// gap returns the time from the end of a request to the start of the next one to the same server: the largest of Crawl-delay up to longestRest,
+// the configured minimum and a multiple of the last download time.
 func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, elapsed time.Duration) time.Duration {
 	if isFileServer(addr) {
 		return 0
@@ -39,7 +51,7 @@ func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, elapsed time.Durati
 		return r.OwnGap
 	}
 	slow := min(time.Duration(r.Factor*float64(elapsed)), r.MaxGap)
-	gap := max(least, slow, crawlDelay)
+	gap := max(least, slow, min(crawlDelay, longestRest))
 	if f := r.spacing[addr]; f > 1 {
 		return max(gap, min(time.Duration(f*float64(gap)), r.MaxGap))
 	}

@@ -29,14 +29,20 @@ func TestGapIsTheLargest(t *testing.T) {
 		{"minimum", foreign, 0, 100 * time.Millisecond, 2 * time.Second},
 		{"slow server", foreign, 0, 5 * time.Second, 10 * time.Second},
 		{"slowness is bounded", foreign, 0, time.Hour, time.Minute},
-		{"crawl-delay", foreign, 90 * time.Second, time.Hour, 90 * time.Second},
+		{"crawl-delay", foreign, 50 * time.Second, 10 * time.Second, 50 * time.Second},
+		{"a long crawl-delay, which its host waits for", foreign, 90 * time.Second, 10 * time.Second, time.Minute},
 		{"overloaded", loaded, 0, 0, 8 * time.Second},
 		{"overloaded, bounded", loaded, 20 * time.Second, 0, time.Minute},
-		{"overloaded, and a longer crawl-delay", loaded, 90 * time.Second, 0, 90 * time.Second},
+		{"overloaded, and a long crawl-delay", loaded, 90 * time.Second, 0, time.Minute},
 		{"one's own", own, time.Hour, time.Hour, time.Millisecond},
 	} {
 		if got := r.gap(nil, c.addr, c.crawlDelay, c.elapsed); got != c.want {
 			t.Errorf("%s: gap %v, want %v", c.name, got, c.want)
+		}
+	}
+	for addr, waits := range map[netip.Addr]bool{foreign: true, loaded: true, own: false, FileServer("file"): false} {
+		if r.hostGap(nil, addr, longestRest) != 0 || r.hostGap(nil, addr, time.Hour) != 0 != waits {
+			t.Errorf("hosts at %s wait %v and %v", addr, r.hostGap(nil, addr, longestRest), r.hostGap(nil, addr, time.Hour))
 		}
 	}
 	if r.parallel(foreign) != 1 || r.parallel(own) != 4 {
@@ -149,5 +155,54 @@ func TestGapAfterARestart(t *testing.T) {
 			t.Errorf("%v comes %v after the restart", task, time.Since(begun))
 		}
 		l.stop()
+	})
+}
+
+// A long Crawl-delay holds up its own host, and no other of its server: not after a restart either. The crawl is not idle meanwhile.
+func TestLongCrawlDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slow, quick, n = "http://slow.test", "http://quick.test", 50
+		dir := t.TempDir()
+		cfg, polite := testConfig()
+		begun, last, asked := time.Now(), time.Time{}, map[string]int{}
+		crawl := func(until time.Duration) {
+			l := crawling(t, dir, cfg, polite)
+			defer l.stop()
+			l.add(append(pages(slow, 0, 4), pages(quick, 0, n)...)...)
+			for time.Since(begun) < until && asked[slow] < 5 {
+				task := l.taking(5*time.Minute + 1)
+				if task == nil {
+					if l.Idle(10 * time.Second) {
+						t.Errorf("idle after %v", time.Since(begun))
+					}
+					if s := l.Explain(slow); s.Wait != "gap" {
+						t.Errorf("it waits as %q: %s", s.Wait, s.Sentence)
+					}
+					continue
+				}
+				out := Outcome{}
+				if task.Host == slow {
+					if wait := time.Since(last); !last.IsZero() && wait < time.Hour {
+						t.Errorf("asked for %s after %v", task.URL, wait)
+					}
+					if task.Kind == Robots {
+						out.Robots = &RobotsOutcome{Lifetime: 24 * time.Hour, CrawlDelay: time.Hour}
+					}
+				}
+				time.Sleep(time.Second)
+				l.finish(task, out)
+				if asked[task.Host]++; task.Host == slow {
+					last = time.Now()
+				}
+			}
+		}
+		crawl(30 * time.Minute)
+		if asked[quick] != n+1 || asked[slow] != 1 {
+			t.Errorf("after half an hour: %v", asked)
+		}
+		crawl(6 * time.Hour)
+		if asked[slow] != 5 {
+			t.Errorf("after %v: %v", time.Since(begun), asked)
+		}
 	})
 }

@@ -52,7 +52,7 @@ func (w *workbench) takeHost(name string, addr netip.Addr, now time.Time) (*Task
 		return nil, ErrElsewhere
 	}
 	h.revive(now)
-	if s.inFlight >= s.parallel || s.next.After(now) || !w.leased(s, now) || !w.eligible(h) || h.notBefore.After(now) || w.settingsAsked(h).closed(now) {
+	if s.inFlight >= s.parallel || s.next.After(now) || !w.leased(s, now) || !w.eligible(h) || h.rests().After(now) || w.settingsAsked(h).closed(now) {
 		return nil, nil
 	}
 	for _, o := range []Origin{Assigned, Discovered, Estimate, Revisit} {

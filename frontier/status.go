@@ -87,6 +87,8 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 		return "resolving", fmt.Sprintf("the name %s is being resolved", h.dialName())
 	case !work:
 		return "idle", "it has no pending URLs"
+	case h.opens.After(now) && h.opens.After(h.notBefore) && !w.settingsAsked(h).closed(now):
+		return "gap", fmt.Sprintf("its robots.txt wants %v between two requests (Crawl-delay); it may be asked in %v", h.crawlDelay, h.opens.Sub(now).Round(time.Millisecond))
 	case h.opens.After(now) && h.opens.After(h.notBefore):
 		return "hours", fmt.Sprintf("it is asked at its hours only, %s; the next begin at %s", h.hours, h.opens.Format("2006-01-02 15:04:05 -0700"))
 	case h.notBefore.After(now):
@@ -218,7 +220,7 @@ func (f *Frontier) busyLocked() bool {
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer, or for ten times as
 // long if its host has ever answered. If such a host cannot be reached any more, it is tried once more after that time, and Idle waits for it.
 // With Config.Shared it then waits until another node has the host, or CannotReach says that nobody takes it.
-// While a URL waits only for the hours of its site, or this node is cut off and has a URL, the frontier is not idle. Without
+// While a URL waits only for the hours or the Crawl-delay of its site, or this node is cut off and has a URL, the frontier is not idle. Without
 // a URL it has nothing to try, and would never find out that it is no longer cut off.
 func (f *Frontier) Idle(patience time.Duration) bool {
 	f.mu.Lock()

@@ -110,7 +110,7 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 			continue // the entry is stale
 		}
 		h.queued[o] = false
-		if !w.eligible(h) || h.notBefore.After(now) || len(h.window[o]) == 0 {
+		if !w.eligible(h) || h.rests().After(now) || len(h.window[o]) == 0 {
 			continue
 		}
 		if w.stale(h, now) || w.settingsAsked(h).closed(now) { // its address or its hours ended while it stood in the queue

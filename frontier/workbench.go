@@ -97,6 +97,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 		if h.opens = asked.opens(now); !h.opens.IsZero() {
 			h.hours = asked.Hours
 		}
+		h.opens = later(h.opens, w.spaced(h, now))
 		if !h.reading && (h.low(w.cfg.WindowURLs/2) || w.moreDue(h, now)) {
 			h.reading = true
 			w.refills = append(w.refills, h)
@@ -134,6 +135,18 @@ func (w *workbench) settle(h *host, now time.Time) {
 		w.queueUp(h)
 	}
 	w.settleServer(h.server, now)
+}
+
+// spaced returns when a long Crawl-delay allows the next request to a host; zero if that is now, or not yet known.
+func (w *workbench) spaced(h *host, now time.Time) time.Time {
+	if h.server == nil {
+		return time.Time{}
+	}
+	gap := w.rules.hostGap(h.site, h.server.addr, h.crawlDelay)
+	if next := later(h.lastRequest, w.resumed).Add(gap); gap > 0 && next.After(now) {
+		return next
+	}
+	return time.Time{}
 }
 
 // queueUp puts a host into the queues of its server, one for each origin of its URLs. It comes first if its turn had come before.
