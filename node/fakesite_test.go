@@ -175,6 +175,7 @@ func Broken(w http.ResponseWriter, r *http.Request) {
 
 // nameServer answers for some names in a bubble, and that the others do not exist.
 type nameServer struct {
+	mu     sync.Mutex
 	names  map[string]string // address by name, with the dot at the end
 	mute   string            // the name, with the dot at the end, about which no question is answered
 	silent atomic.Bool
@@ -191,6 +192,22 @@ func (s *nameServer) dial(_ context.Context, network, _ string) (net.Conn, error
 	near, far := net.Pipe()
 	go s.serve(far)
 	return near, nil
+}
+
+// set makes it answer with an address for a name.
+func (s *nameServer) set(name, addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names == nil {
+		s.names = map[string]string{}
+	}
+	s.names[name+"."] = addr
+}
+
+func (s *nameServer) address(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[name]
 }
 
 func (s *nameServer) serve(c net.Conn) {
@@ -213,19 +230,20 @@ func (s *nameServer) serve(c net.Conn) {
 		time.Sleep(5 * time.Millisecond) // an answer takes time
 		var m dns.Msg
 		m.SetReply(&q)
-		switch name := q.Question[0].Name; {
+		name := q.Question[0].Name
+		switch addr := s.address(name); {
 		case silent:
 			m.Rcode = dns.RcodeServerFailure
 		case name == ".":
 		case s.portal.Load() && q.Question[0].Qtype == dns.TypeA:
 			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(10, 0, 0, 1)})
-		case s.names[name] != "" && q.Question[0].Qtype == dns.TypeA:
-			rr, err := dns.NewRR(name + " 60 IN A " + s.names[name])
+		case addr != "" && q.Question[0].Qtype == dns.TypeA:
+			rr, err := dns.NewRR(name + " 60 IN A " + addr)
 			if err != nil {
 				panic(err)
 			}
 			m.Answer = append(m.Answer, rr)
-		case s.names[name] == "":
+		case addr == "":
 			m.Rcode = dns.RcodeNameError
 		}
 		out, err := m.Pack()

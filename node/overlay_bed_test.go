@@ -44,6 +44,7 @@ type bed struct {
 	seeds   func(i int) []string        // a node's seeds; nil gives all front pages to the last one
 	net     *netsim.Network             // of gossip and the peer protocol
 	nodes   []*bedNode
+	names   nameServer                          // asked for names that are no site's, or that Fetch.DNS.Hosts lacks
 	six     func(i int) bool                    // nodes whose address is of IPv6
 	moved   map[int]int                         // nodes that are at the address of another place
 	early   func()                              // called before the last node starts
@@ -196,7 +197,7 @@ func (b *bed) start(i int) {
 	gossip := b.enter(i)
 	deps := node.Deps{
 		Dial:    b.barring(i, b.From(name, b.path(i))),
-		DialDNS: noDNS,
+		DialDNS: b.names.dial,
 		FreeBytes: func() (uint64, error) {
 			if b.free != nil {
 				b.free(i)

@@ -28,9 +28,10 @@ var (
 )
 
 // Random faults of whole nodes: kills, stops, erased and older disks, nodes that never come back or come back at another address, partitions, broken
-// paths, nodes that can dial nobody, or not reach the web or a site, full and hung disks, clocks that jump, slow accesses. Some nodes are behind NATs,
-// and some sites have other addresses for each. Operators add seeds, move, block and drop hosts, drain and pause nodes, and rotate the secret. Sites
-// fail for minutes. Some overlays compare two assigners, some have a limit for all pages or for those of a host, some visit pages again without end.
+// paths, nodes that can dial nobody, or not reach the web or a site, full and hung disks, clocks that jump, slow accesses. Some nodes are behind NATs.
+// Some sites have other addresses for each node, some share a server, some move to another one. Operators add seeds, move, block and drop hosts, drain
+// and pause nodes, and rotate the secret. Sites fail for minutes. Some overlays use or compare other assigners than nearest, some have a limit for all
+// pages or for those of a host, some visit pages again without end.
 // In the end all is well again. Every page is crawled, or as many as the limits allow, all nodes end, and no server is asked twice at once (the judge
 // sees to it).
 func TestOverlayRandom(t *testing.T) {
@@ -56,6 +57,8 @@ type troubles struct {
 	behind  int             // nodes that were down when all others had ended
 	disks   int             // that were erased, or of the node that is lost
 	spread  int             // sites with as many addresses
+	roams   []int           // sites that only the name server knows
+	roamed  int             // that have moved to another server
 	late    []string        // sites that are not begun yet
 	added   map[string]int  // the nodes that began sites later
 	blocked string          // a site that no node asks
@@ -89,6 +92,8 @@ func randomly(t *testing.T, rng *rand.Rand) {
 			x.hostLimit = 20 + rng.Int64N(randomPages)
 		case 3:
 			x.again = true
+		case 4:
+			assigners = []string{assign.Names()[rng.IntN(len(assign.Names()))]}
 		}
 		b.cfg = func(i int, c *node.Config) {
 			c.Batch.Mode, c.Frontier.MinFreeMiB, c.Politeness.MinGap, c.Batch.Assigners = mode, 100, gap, assigners
@@ -97,6 +102,9 @@ func randomly(t *testing.T, rng *rand.Rand) {
 			c.Member.Join = []string{netsim.GossipAt(0), netsim.GossipAt(1), netsim.GossipAt(2)}
 			for k := range x.spread {
 				c.Fetch.DNS.Hosts[x.sites[k]] = []string{spreadAt(k, i%x.spread)}
+			}
+			for _, k := range x.roams {
+				delete(c.Fetch.DNS.Hosts, x.sites[k])
 			}
 		}
 		b.free = func(i int) {
@@ -124,6 +132,15 @@ func randomly(t *testing.T, rng *rand.Rand) {
 				b.servers[netip.MustParseAddr(spreadAt(k, j))] = beside(at[j])
 			}
 			b.Site(x.sites[k], addrs...).Took(20 * time.Millisecond).Weight(weight).Pages(randomPages)
+		}
+		for k := range rng.IntN(3) { // two sites at one server
+			b.Site(x.sites[3+k], address(7+k)).Took(20 * time.Millisecond).Weight(weight).Pages(randomPages)
+		}
+		for k := range rng.IntN(3) {
+			x.roams = append(x.roams, k+5)
+			b.names.set(x.sites[k+5], address(k+5))
+			b.servers[netip.MustParseAddr(roamsTo(k+5))] = beside(at[k])
+			b.Site("other."+x.sites[k+5], roamsTo(k+5))
 		}
 		x.linked()
 		for k := range randomLate {
@@ -188,6 +205,9 @@ func spreadAt(site, i int) string {
 	return address(randomSites + randomLate + 10*i + site)
 }
 
+// roamsTo is the address to which a site moves.
+func roamsTo(site int) string { return address(100 + site) }
+
 // help does what an operator does for nodes that wait for a majority an hour after all was well: it stops those that came back when most others had
 // ended, and tells one to go on without those that are gone for good if two are.
 func (x *troubles) help(well time.Time) {
@@ -210,7 +230,7 @@ func (x *troubles) help(well time.Time) {
 	}
 }
 
-// linked gives each site pages to which only another site links.
+// linked gives each site pages to which only another site links, or redirects.
 func (x *troubles) linked() {
 	x.paths = append(numbered(randomPages), "/")
 	for n := range randomFar {
@@ -218,7 +238,11 @@ func (x *troubles) linked() {
 		x.paths = append(x.paths, far)
 		for i, from := range x.sites {
 			to, page := x.sites[(i+1+n)%randomSites], fmt.Sprintf("/%d", n*randomPages/randomFar)
-			x.Web.sites[from].Page(page, "http://"+to+far)
+			if n%2 == 0 {
+				x.Web.sites[from].Page(page, "http://"+to+far)
+			} else {
+				x.Web.sites[from].Page(page, "/to"+far).Redirect("/to"+far, "http://"+to+far)
+			}
 			x.Web.sites[to].Page(far)
 		}
 	}

@@ -18,7 +18,7 @@ var faults = []func(x *troubles, i int){
 	(*troubles).isMute, (*troubles).losesTheWeb, (*troubles).isFull, (*troubles).hangs, (*troubles).jumps, (*troubles).isSlow, (*troubles).moves,
 	(*troubles).isLost, (*troubles).isDrained, (*troubles).isPaused, (*troubles).rotates, (*troubles).siteFails, (*troubles).siteFails,
 	(*troubles).isBarred, (*troubles).getsSeeds, (*troubles).getsSeeds, (*troubles).blocks, (*troubles).drops, (*troubles).movesAway,
-	(*troubles).goesBack, (*troubles).goesBack, (*troubles).goesBack,
+	(*troubles).goesBack, (*troubles).goesBack, (*troubles).goesBack, (*troubles).siteMoves, (*troubles).siteMoves,
 }
 
 // one begins a fault of a node that is well enough for one.
@@ -317,4 +317,15 @@ func (x *troubles) siteFails(int) {
 		return
 	}
 	x.log("%s %s for some minutes", site.name, what)
+}
+
+// siteMoves gives a site another address. Nodes that know the old one keep it for a while, and its server answers as before.
+func (x *troubles) siteMoves(int) {
+	if x.roamed == len(x.roams) {
+		return
+	}
+	k := x.roams[x.roamed]
+	x.roamed++
+	x.names.set(x.sites[k], roamsTo(k))
+	x.log("%s moves to %s", x.sites[k], roamsTo(k))
 }
