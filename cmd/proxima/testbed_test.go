@@ -87,7 +87,7 @@ func TestFolderInUseIsRefused(t *testing.T) {
 // A run that never begins leaves no folder behind.
 func TestNoFolderOfARunThatNeverBegins(t *testing.T) {
 	t.Chdir(t.TempDir())
-	told(t, exitFailed, []string{"testbed run ci -portable -rtt nowhere -cities nowhere", "nowhere"},
+	told(t, exitUsage, []string{"testbed run ci -portable -rtt nowhere -cities nowhere", "nowhere"},
 		[]string{"testbed sweep ci -portable -set length=8s,9s -rtt nowhere -cities nowhere", "nowhere"})
 	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
