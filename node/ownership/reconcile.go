@@ -310,9 +310,15 @@ func (rc *reconciler) recover(ctx context.Context) error {
 	}
 }
 
+// stepsFirst is how long the first look at all hosts waits in a life that begins with some.
+const stepsFirst = 200 * time.Millisecond
+
 // runSweeps looks at all records after a change of members, and periodically, for hosts that must follow their home, replicas
 // that must be made, and copies that nobody needs.
 func (rc *reconciler) runSweeps(ctx context.Context) error {
+	if rc.replicator.stream.begins() { // first each host that an earlier life left on its way takes a step
+		_ = bell.Sleep(ctx, stepsFirst)
+	}
 	return bell.Loop(ctx, rc.replicator.sweep, rc.cfg.SweepEvery, func(all bool) error {
 		if err := rc.sweepAll(ctx, all); err != nil {
 			return fmt.Errorf("look at all hosts: %w", err)
