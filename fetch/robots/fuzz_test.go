@@ -41,9 +41,9 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("line end %q changes the rules", eol)
 			}
 		}
-		// A group for another agent before the file changes nothing.
+		// A group for another agent before the file changes nothing. (A byte order mark would no longer open the file.)
 		o := robots.Parse([]byte("user-agent: other\ndisallow: /\n"+lines), "foobot")
-		if o.Allowed(path) != allowed {
+		if !strings.HasPrefix(lines, "\xef") && o.Allowed(path) != allowed {
 			t.Error("another agent's group changes the rules")
 		}
 	})

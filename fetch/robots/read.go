@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/text/encoding/unicode"
 )
@@ -95,8 +94,8 @@ func (s *said) addRule(path []byte, allow bool) {
 	}
 }
 
-// head returns the whole lines within the first MaxBytes of body in UTF-8. It drops the line that MaxBytes cuts, since half an Allow would
-// allow too much.
+// head returns the whole lines within the first MaxBytes of body in UTF-8, without a byte order mark, of which a broken editor may have
+// left only the first octets. It drops the line that MaxBytes cuts, since half an Allow would allow too much.
 func head(body []byte) []byte {
 	if wide := body[:min(len(body), MaxBytes)]; bytes.HasPrefix(wide, []byte("\xff\xfe")) || bytes.HasPrefix(wide, []byte("\xfe\xff")) {
 		text, _ := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder().Bytes(wide) // it reads anything
@@ -111,6 +110,12 @@ func head(body []byte) []byte {
 		if next != '\n' && next != '\r' {
 			body = body[:bytes.LastIndexAny(body, "\r\n")+1]
 		}
+	}
+	for _, mark := range []byte("\xef\xbb\xbf") {
+		if len(body) == 0 || body[0] != mark {
+			break
+		}
+		body = body[1:]
 	}
 	return body
 }
@@ -132,15 +137,9 @@ func cutField(line []byte) (key, value []byte) {
 		if len(words) != 2 {
 			return nil, nil
 		}
-		return trimKey(words[0]), words[1]
+		return words[0], words[1]
 	}
-	return trimKey(key), trim(value)
-}
-
-// trimKey drops what is no ASCII at either end of a key, too: byte order marks, of which a broken editor may have left only the first octets, and
-// which stand in the middle where files were joined, and the blanks of word processors.
-func trimKey(b []byte) []byte {
-	return bytes.TrimFunc(trim(b), func(c rune) bool { return c >= utf8.RuneSelf || c == ' ' || c == '\t' })
+	return trim(key), trim(value)
 }
 
 // trim drops only ASCII white space, since other octets may be part of a path in an unknown encoding.

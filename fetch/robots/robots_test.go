@@ -94,9 +94,6 @@ var cases = []struct{ name, file, paths string }{
 	{"binary junk", "\x00\x01\xfe\xff\n\x00disallow: /\nuser-agent: *\n\x00\x00:\x00\ndisallow: /\x00a\ndisallow: /b", "/a !/%00a !/b"},
 	{"a page of HTML", "<!doctype html>\n<p>user-agent: *</p>\n<p>disallow: /</p>", "/x"},
 	{"BOM", "\xef\xbb\xbfuser-agent: *\ndisallow: /a", "!/a"},
-	{"two BOMs", "\xef\xbb\xbf\xef\xbb\xbfuser-agent: *\ndisallow: /a", "!/a"},
-	{"a BOM where files were joined", "user-agent: other\ndisallow:\n\xef\xbb\xbfuser-agent: *\ndisallow: /a", "!/a"},
-	{"blanks of texts around keys", "\u200buser-agent\u00a0: *\n\u00a0 disallow /a\n\xa0disallow: /b\nuser-agent: other\ndisallow: /\u00a0", "!/a !/b /c"},
 }
 
 func TestAllowed(t *testing.T) {
