@@ -272,6 +272,7 @@ func (a *activation) activateHost(h *host) (err error) {
 	a.update(func(now time.Time) {
 		a.checkInLocked(h)
 		a.bench.loadedHost(h, rec, now)
+		// Its server is not known yet, which would tell whether its Crawl-delay counts.
 		rests := later(h.rests(), h.lastRequest.Add(a.bench.rules.hostGap(h.site, netip.Addr{}, h.crawlDelay)))
 		a.useful = a.useful || rests.Sub(now) <= longSleep
 	})

@@ -317,3 +317,12 @@ func (b *bed) finish(task *frontier.Task, out frontier.Outcome) {
 	b.t.Helper()
 	must(b.t, b.Finish(b.t.Context(), task, out))
 }
+
+// firstPage returns the task for the first page, when the robots.txt of its host is known.
+func (b *bed) firstPage() *frontier.Task {
+	b.place()
+	task, _ := b.next()
+	b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Robots: &frontier.RobotsOutcome{Lifetime: time.Hour}})
+	task, _ = b.next()
+	return task
+}

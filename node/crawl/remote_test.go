@@ -68,10 +68,7 @@ func TestLinksOfAnAnswerAreKept(t *testing.T) {
 func TestOverlayHearsOfPagesThatEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, new(web))
-		b.place()
-		task, _ := b.next()
-		b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Robots: &frontier.RobotsOutcome{Lifetime: time.Hour}})
-		task, _ = b.next()
+		task := b.firstPage()
 		b.finish(task, frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted})
 		found := func(path string, sitemap bool) frontier.Link {
 			return frontier.Link{URL: identity.URL{Host: "http://a.example", Path: path}, Depth: 1, Sitemap: sitemap}
@@ -91,10 +88,7 @@ func TestOverlayHearsOfPagesThatEnd(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, new(web))
-		b.place()
-		task, _ := b.next()
-		b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Robots: &frontier.RobotsOutcome{Lifetime: time.Hour}})
-		task, _ = b.next()
+		task := b.firstPage()
 		b.over.broken = errors.New("bad sector")
 		err := b.Finish(t.Context(), task, frontier.Outcome{Ending: frontier.Done})
 		if n := b.deps.Frontier.Status().Pending; !errors.Is(err, b.over.broken) || n != 1 {
@@ -116,10 +110,7 @@ func TestTwinOfASeedThatAnotherNodeFound(t *testing.T) {
 			b.deps.Widen = func(seed identity.URL) error {
 				return rules.Widen(rules.Brought([]identity.URL{seed}), func([]string) error { return nil })
 			}
-			b.place()
-			task, _ := b.next()
-			b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Robots: &frontier.RobotsOutcome{Lifetime: time.Hour}})
-			task, _ = b.next()
+			task := b.firstPage()
 			b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Links: []frontier.Link{{URL: mustParse(t, "http://www.a.example/"), Hops: hops}}})
 			if got := b.over.take(); got != want {
 				t.Errorf("%d redirects: it keeps %q, want %q", hops, got, want)
