@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -74,38 +76,32 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 		return false
 	}
 	said := map[netip.Addr]bool{} // servers that a member says it holds
-	for _, id := range slices.Sorted(maps.Keys(q.answers)) {
-		for _, r := range q.answers[id].GetRights() {
-			addr, ok := netip.AddrFromSlice(r.GetServer())
-			if !ok || addr != addr.Unmap() || !isGrantor(v, addr) {
+	for r := range l.told(q, true) {
+		n := l.entry(r.addr)
+		if n == nil {
+			return false // as long as this node does not know all leases it must wait for their end
+		}
+		if free := !n.until.After(now); l.blind(r.addr, now) > 0 && (free || n.claimed) {
+			until := now.Add(r.left + l.cfg.Skew)
+			if said[r.addr], n.claimed = true, false; !free && n.holder == r.by {
+				n.until = latest(n.until, until)
 				continue
 			}
-			until := now.Add(min(time.Duration(max(0, r.GetForMs()))*time.Millisecond, l.cfg.Time) + l.cfg.Skew)
-			n := l.entries[addr]
-			if n == nil {
-				if len(l.entries) >= l.most {
-					return false // as long as this node does not know all leases it must wait for their end
-				}
-				n = &grant{}
-				l.entries[addr] = n
-			}
-			free := !n.until.After(now)
-			if of := r.GetHolder(); of != "" && of != id {
-				if free || n.holder != of || n.boot < l.lives[of].boot {
-					n.remote = latest(n.remote, until)
-				}
-			} else if l.blind(addr, now) > 0 && (free || n.claimed) {
-				if said[addr], n.claimed = true, false; !free && n.holder == id {
-					n.until = latest(n.until, until)
-					continue
-				}
-				n.holder, n.boot, n.id, n.until = id, q.answers[id].GetBoot(), 0, until
-			}
+			n.holder, n.boot, n.id, n.until = r.by, q.answers[r.by].GetBoot(), 0, until
 		}
 	}
 	for addr, n := range l.entries {
 		if n.claimed && !said[addr] && l.blind(addr, now) > 0 {
 			n.until = time.Time{} // the claim was wrong
+		}
+	}
+	for r := range l.told(q, false) { // now that all holders are known
+		n := l.entry(r.addr)
+		if n == nil {
+			return false
+		}
+		if free := !n.until.After(now); free || n.holder != r.of || n.boot < l.lives[r.of].boot {
+			n.remote = latest(n.remote, now.Add(r.left+l.cfg.Skew))
 		}
 	}
 	l.history.Begin(now.Add(-l.cfg.Window())) // all that was granted is known, as if this node had been the grantor all the time
@@ -116,6 +112,42 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 	l.ask = false
 	l.counts.Inquiries++
 	return true
+}
+
+// right is what a member told of a server: that it may ask it, for itself or for another holder.
+type right struct {
+	by, of string
+	addr   netip.Addr
+	left   time.Duration
+}
+
+// told yields the rights on this grantor's servers that members told: their own ones, or those of others for which they download.
+func (l *grants) told(q *inquiry, own bool) iter.Seq[right] {
+	return func(yield func(right) bool) {
+		for _, by := range slices.Sorted(maps.Keys(q.answers)) {
+			for _, r := range q.answers[by].GetRights() {
+				addr, ok := netip.AddrFromSlice(r.GetServer())
+				of := cmp.Or(r.GetHolder(), by)
+				if !ok || addr != addr.Unmap() || !isGrantor(&q.view, addr) || (of == by) != own {
+					continue
+				}
+				left := min(time.Duration(max(0, r.GetForMs()))*time.Millisecond, l.cfg.Time)
+				if !yield(right{by, of, addr, left}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// entry returns what is known of a server, nil if too many are known.
+func (l *grants) entry(addr netip.Addr) *grant {
+	n := l.entries[addr]
+	if n == nil && len(l.entries) < l.most {
+		n = &grant{}
+		l.entries[addr] = n
+	}
+	return n
 }
 
 // latest returns the later of two times.

@@ -82,19 +82,20 @@ func TestWhatMembersSay(t *testing.T) {
 		until  time.Duration
 		remote time.Duration
 	}{
-		"nobody has it":               {},
-		"a has it":                    {a: says(mine, "", 10*time.Second), holder: "a", until: 10*time.Second + cfg.Skew},
-		"a has it for ever":           {a: says(mine, "", time.Hour), holder: "a", until: cfg.Window()},
-		"a has had it":                {a: says(mine, "", -time.Second), holder: "a", until: cfg.Skew},
-		"a claims it":                 {claims: "a", a: says(mine, "a", 10*time.Second), holder: "a", until: cfg.Window()},
-		"a has claimed it, b has it":  {claims: "a", b: says(mine, "", 10*time.Second), holder: "b", until: 10*time.Second + cfg.Skew},
-		"a has claimed it, nobody":    {claims: "a"},
-		"a works for b":               {a: says(mine, "b", 10*time.Second), remote: 10*time.Second + cfg.Skew},
-		"a works for b, which has it": {claims: "b", a: says(mine, "b", 10*time.Second), b: says(mine, "", time.Second), holder: "b", until: cfg.Window()},
-		"a works for c longer than b": {a: says(mine, "c", 10*time.Second), b: says(mine, "c", time.Second), remote: 10*time.Second + cfg.Skew},
-		"a server of another grantor": {a: says(others, "", 10*time.Second)},
-		"no address":                  {a: &wire.Right{Server: []byte{1, 2, 3}, ForMs: 10_000}},
-		"an address by another name":  {a: says(netip.AddrFrom16(mine.As16()), "", 10*time.Second)},
+		"nobody has it":                    {},
+		"a has it":                         {a: says(mine, "", 10*time.Second), holder: "a", until: 10*time.Second + cfg.Skew},
+		"a has it for ever":                {a: says(mine, "", time.Hour), holder: "a", until: cfg.Window()},
+		"a has had it":                     {a: says(mine, "", -time.Second), holder: "a", until: cfg.Skew},
+		"a claims it":                      {claims: "a", a: says(mine, "a", 10*time.Second), holder: "a", until: cfg.Window()},
+		"a has claimed it, b has it":       {claims: "a", b: says(mine, "", 10*time.Second), holder: "b", until: 10*time.Second + cfg.Skew},
+		"a has claimed it, nobody":         {claims: "a"},
+		"a works for b":                    {a: says(mine, "b", 10*time.Second), remote: 10*time.Second + cfg.Skew},
+		"a works for b, which has it":      {claims: "b", a: says(mine, "b", 10*time.Second), b: says(mine, "", time.Second), holder: "b", until: cfg.Window()},
+		"a works for b, which has lost it": {claims: "b", a: says(mine, "b", 10*time.Second), remote: 10*time.Second + cfg.Skew},
+		"a works for c longer than b":      {a: says(mine, "c", 10*time.Second), b: says(mine, "c", time.Second), remote: 10*time.Second + cfg.Skew},
+		"a server of another grantor":      {a: says(others, "", 10*time.Second)},
+		"no address":                       {a: &wire.Right{Server: []byte{1, 2, 3}, ForMs: 10_000}},
+		"an address by another name":       {a: says(netip.AddrFrom16(mine.As16()), "", 10*time.Second)},
 	} {
 		d := newSuccessor(t, both, mine)
 		if c.claims != "" {

@@ -31,7 +31,7 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 	cfg := Default()
 	w := newWorld(t, cfg, seed)
 	w.loss, w.repeat, w.late = 0.05, 0.05, 0.05
-	ids, addrs := names(6), servers(40)
+	ids, addrs := names(6), servers(28)
 	settled := slices.Clone(ids) // the nodes keep it, and ids changes
 	w.startAll(settled...)
 	// change shows other members to all nodes, to each at its own time.
@@ -51,6 +51,10 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 				}
 			})
 		}
+	}
+	jumps := 0.005 // in half of the runs clocks jump so often that two nodes may be without their leases at once
+	if seed%2 == 1 {
+		jumps = 0.1
 	}
 	changed := time.Now()
 	var remotes []remoteFetch
@@ -94,7 +98,7 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 				}
 			}
 		case x < 0.3+0.2 && !n.isFrozen():
-			addr := addrs[20+int(w.random()*20)]
+			addr := addrs[20+int(w.random()*8)]
 			if peer := w.reach(id, w.pick(ids)); peer != nil && peer != n && !peer.isFrozen() && n.holder.MayAsk(addr) == nil {
 				if r, ok := w.fetchRemotely(n, peer, addr); ok {
 					remotes = append(remotes, r)
@@ -119,9 +123,9 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 				time.Sleep(time.Duration(w.random() * float64(150*time.Second)))
 				n.thaw()
 			})
-		case x < 0.525:
+		case x < 0.52+jumps:
 			n.setClock(time.Duration((w.random() - 0.5) * float64(4*time.Minute) * (1 + 100*math.Floor(2*w.random())))) // by minutes, or by hours
-		case x < 0.54:
+		case x < 0.535+jumps:
 			other := w.pick(ids)
 			w.mu.Lock()
 			w.cut[[2]string{id, other}] = !w.cut[[2]string{id, other}] && other != id
@@ -197,7 +201,7 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 	w.shutdown()
 	sum := w.sum
 	t.Logf("%d grants, %d leased at the end, %+v", w.grants, leased, sum)
-	if w.grants < 200 || leased < 10 || sum.Refused < 50 || sum.Released < 10 {
+	if w.grants < 100 || leased < 10 || sum.Refused < 50 || sum.Released < 10 {
 		t.Error("too little happened")
 	}
 	return sum.Expired
