@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,14 +13,16 @@ import (
 )
 
 // headFilter drops the lines of response heads for which net/http would refuse the whole answer, though browsers only ignore them: lines
-// that are no header field, such as one whose name has a typographic hyphen or that a program has printed, and lengths that say nothing. Of
-// lengths that say one thing twice it leaves one. It lets all else pass as it comes. It is for one exchange.
+// that are no header field, such as one whose name has a typographic hyphen or that a program has printed, lengths that say nothing, and empty
+// lines before the status line. Of lengths that say one thing twice it leaves one, and a status line that net/http cannot read, like "HTTP/2 200",
+// it writes anew. It lets all else pass as it comes. It is for one exchange.
 type headFilter struct {
 	most    int64 // bytes that may pass of all heads
 	passed  int64 // bytes that did
 	dropped int   // bytes
 	drops   bool  // the last field was dropped, and so are its continuations
 	chunked bool  // there was a Transfer-Encoding of this name
+	odd     bool  // a head began oddly: who knows what else comes on its connection
 }
 
 const (
@@ -37,11 +40,19 @@ func (h *headFilter) read(in *bufio.Reader, pass, raw *[]byte) error {
 	for {
 		line, err := in.ReadSlice('\n')
 		whole := err == nil
+		first := status && whole && !long
+		if first && len(bytes.TrimRight(line, "\r\n")) == 0 && h.dropped+len(line) <= maxDropped {
+			h.dropped, h.odd = h.dropped+len(line), true
+			continue
+		}
 		if raw != nil {
 			*raw = append(*raw, line...)
 			if whole {
 				*raw = append(bytes.TrimSuffix(bytes.TrimSuffix(*raw, []byte("\n")), []byte("\r")), "\r\n"...)
 			}
+		}
+		if first {
+			line = h.statusLine(line)
 		}
 		refused := whole && !status && !long && h.mustDrop(line)
 		if refused && h.dropped+len(line) <= maxDropped {
@@ -66,6 +77,28 @@ func (h *headFilter) read(in *bufio.Reader, pass, raw *[]byte) error {
 			return nil
 		}
 	}
+}
+
+// oddStatus is a status line as browsers read it.
+var oddStatus = regexp.MustCompile(`^((?i:http)(?:/[0-9.]*)?)[ \t]+([0-9]{3})(?:[^0-9].*)?\r?\n$`)
+
+// statusLine returns the first line of a head in a form that net/http reads, if a browser could read it.
+func (h *headFilter) statusLine(line []byte) []byte {
+	version, rest, _ := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(" "))
+	code, _, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
+	_, _, known := http.ParseHTTPVersion(string(version))
+	if known && len(code) == 3 {
+		return line
+	}
+	parts := oddStatus.FindSubmatch(line)
+	if parts == nil {
+		return line
+	}
+	h.odd = true
+	if _, _, known = http.ParseHTTPVersion(string(parts[1])); !known {
+		parts[1] = []byte("HTTP/1.1")
+	}
+	return slices.Concat(parts[1], []byte(" "), parts[2], []byte("\r\n"))
 }
 
 // mustDrop reports whether a line after the status line is to be dropped. It may change the line.

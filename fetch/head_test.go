@@ -95,10 +95,63 @@ func TestHeadsOfOneConnection(t *testing.T) {
 	}
 }
 
+// Browsers also read status lines that net/http refuses, and ignore empty lines before them. The connection is closed then.
+func TestOddStatusLines(t *testing.T) {
+	for first, class := range map[string]Class{
+		"HTTP/2 200\r\n":                 OK,
+		"HTTP/2 200 OK\n":                OK,
+		"HTTP/1.10 200 OK\r\n":           OK,
+		"http/1.1 200 OK\r\n":            OK,
+		"HTTP 200 OK\r\n":                OK,
+		"HTTP/1.1 200OK\r\n":             OK,
+		"HTTP/1.1\t200\tOK\r\n":          OK,
+		"\r\nHTTP/1.1 200 OK\r\n":        OK,
+		"\n\r\n\nHTTP/1.1 200 OK\r\n":    OK,
+		"\r\nHTTP/2 200\r\n":             OK,
+		"HTTP/2 103\r\n\r\nHTTP/2 200\n": OK,
+		"HTTP/1.1 2000 OK\r\n":           Protocol,
+		"HTTP/1.1 OK\r\n":                Protocol,
+		"HTTP/1.1 20\r\n":                Protocol,
+		"HTTPS/1.1 200 OK\r\n":           Protocol,
+		" \r\nHTTP/1.1 200 OK\r\n":       Protocol,
+		"ICY 200 OK\r\n":                 Protocol,
+	} {
+		for _, fields := range []string{"Content-Length: 5\r\nX: y\r\n\r\nhello", "Transfer-Encoding: chunked\r\nX: y\r\n\r\n5\r\nhello\r\n0\r\n\r\n"} {
+			for _, size := range []int{1, 7, 1000} {
+				var conns open
+				c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, func(nc net.Conn) {
+					in := bufio.NewReader(nc)
+					for range 2 {
+						_, _ = requestHeadOf(in)
+						for part := range slices.Chunk([]byte(first+fields), size) {
+							_, _ = nc.Write(part)
+						}
+					}
+				}))})
+				for i := range int64(2) {
+					res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Capture: true})
+					if res.Class != class || class == OK && (res.Status != 200 || string(res.Body) != "hello" || res.Header.Get("X") != "y") || conns.made.Load() != i+1 {
+						t.Errorf("%q, in pieces of %d: class %q, status %d, body %q, connection %d, %v", first, size, res.Class, res.Status, res.Body, conns.made.Load(), res.Err)
+					}
+					_, last, again := strings.Cut(first, "\r\n\r\n")
+					if !again {
+						last = strings.TrimLeft(first, "\r\n")
+					}
+					head, _, _ := strings.Cut(strings.TrimRight(last, "\r\n")+"\r\n"+fields, "\r\n\r\n")
+					if class == OK && string(res.RawHead) != head+"\r\n\r\n" {
+						t.Errorf("%q, in pieces of %d: captured %q", first, size, res.RawHead)
+					}
+				}
+			}
+		}
+	}
+}
+
 // FuzzHeadFilter: what net/http reads passes as it comes, a whole head is captured, and it makes no difference in what pieces it comes.
 func FuzzHeadFilter(f *testing.F) {
 	for _, s := range []string{"HTTP/1.1 200 OK\r\nX: y\r\n z\r\n\r\nbody", "HTTP/1.0 200 OK\nx y: z\nnothing\n\n\n", "HTTP/1.1 204 \r\nTransfer-Encoding: chunked\r\nContent-Length: \r\n",
-		"HTTP/1.1 103 Early\r\nx\r\n\r\nHTTP/1.1 200 OK\r\nx\r\n\r\n", "SSH-2.0-x\r\n\r\n"} {
+		"HTTP/1.1 103 Early\r\nx\r\n\r\nHTTP/1.1 200 OK\r\nx\r\n\r\n", "SSH-2.0-x\r\n\r\n",
+		"\r\nHTTP/2 200\r\nX: y\r\n\r\n"} {
 		f.Add([]byte(s), uint16(3))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, size uint16) {
@@ -131,8 +184,11 @@ func firstHead(response []byte) (head []byte) {
 	for line := range bytes.Lines(response) {
 		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 		status := head == nil
+		if status && len(bytes.TrimRight(line, "\r")) == 0 {
+			continue
+		}
 		head = slices.Concat(head, line, []byte("\r\n"))
-		if status && !bytes.HasPrefix(line, []byte("HTTP/")) || !status && len(bytes.TrimRight(line, "\r")) == 0 {
+		if status && !bytes.HasPrefix(new(headFilter).statusLine(slices.Concat(line, []byte("\n"))), []byte("HTTP/")) || !status && len(bytes.TrimRight(line, "\r")) == 0 {
 			break
 		}
 	}

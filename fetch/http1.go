@@ -132,6 +132,7 @@ func (c *http1Conn) answer(x *exchange, hr *http.Request, most int64) (*http.Res
 			if raw != nil {
 				x.rawHead = *raw
 			}
+			resp.Close = resp.Close || filter.odd
 			return resp, nil
 		}
 		if err := x.informed(resp.StatusCode, nil); err != nil {
