@@ -47,7 +47,13 @@ func TestCompare(t *testing.T) {
 		[]string{"compare", "needs a folder with logs"},
 		[]string{"compare " + dir + " -fast", "there is no flag -fast"},
 		[]string{"compare -seed -1", `-seed: "-1" is not a whole number in plain digits (proxima compare -h`},
-		[]string{"compare -by page " + dir, `-by "page" is none of assigner, candidate,`})
+		[]string{"compare -by page " + dir, `-by "page" is none of assigner, candidate,`},
+		[]string{"compare -against foo " + dir, `no row or assigner is called "foo": there are nearest`},
+		[]string{"compare -html - " + dir, "-html: - names no file"},
+		[]string{"figures -o - " + dir, "-o: - names no file"})
+	if _, err := os.Stat("-"); err == nil {
+		t.Error("there is a file called -")
+	}
 	told(t, exitFailed,
 		[]string{"compare " + t.TempDir(), "there are no logs of nodes"},
 		[]string{"figures -o " + page + " " + dir, "no run is one of a scenario with figures"})

@@ -16,6 +16,7 @@ package compare
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -26,6 +27,9 @@ import (
 	"proxima/assign"
 	"proxima/node/runlog"
 )
+
+// ErrNoRow says that nothing has the name that Options.Against gives.
+var ErrNoRow = errors.New("no row or assigner")
 
 // Options of Read.
 type Options struct {
@@ -96,7 +100,7 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 	}
 	known := slices.ContainsFunc(c.rows, func(w row) bool { return w.name == c.Against || w.assigner == c.Against })
 	if !known && o.Against != assign.Random {
-		return nil, fmt.Errorf("compare: no row or assigner is called %q: there are %s", o.Against, cmp.Or(strings.Join(c.rowNames(), ", "), "none"))
+		return nil, fmt.Errorf("compare: %w is called %q: there are %s", ErrNoRow, o.Against, cmp.Or(strings.Join(c.rowNames(), ", "), "none"))
 	}
 	c.separate = !slices.ContainsFunc(c.runs, func(r *run) bool { return r.compared })
 	c.records.groups(c.join)
