@@ -181,3 +181,15 @@ func TestTruncated(t *testing.T) {
 		})
 	}
 }
+
+// TestEstimatesMayTakeFromARatio: pages downloaded for estimates may have been quicker than the best possible choices of the others.
+func TestEstimatesMayTakeFromARatio(t *testing.T) {
+	for with, want := range map[float64]string{1.25: "which added 0.05 to its total ratio", 1.2: "which added 0.00 to its total ratio",
+		1.14: "which took 0.06 from its total ratio"} {
+		r := Result{Assigners: []Assigner{{Name: "nearest", MeanMs: new(5.0), EstimatesP50: new(2.0), EstimatesP90: new(2.0), TotalRatio: new(1.2),
+			TotalRatioWithEstimates: &with}}}
+		if got := strings.Join(r.Explain(), "\n"); !strings.Contains(got, want) {
+			t.Errorf("%q is not in: %s", want, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -141,6 +142,9 @@ func TestDamage(t *testing.T) {
 			}
 			if held := r.Crawl.Coverage == nil && r.Crawl.Lost == nil; held != (c.withheld != "") {
 				t.Errorf("coverage %v, lost %v", r.Crawl.Coverage, r.Crawl.Lost)
+			}
+			if notes := strings.Join(r.Notes(), "\n"); regexp.MustCompile(`\b0 (damaged|packed)`).MatchString(notes) {
+				t.Errorf("a note counts what is not there:\n%s", notes)
 			}
 			if r.Crawl.Overlap == nil || len(r.Assigners) != 2 {
 				t.Error("what can be known is withheld too")

@@ -173,7 +173,11 @@ func (r *Result) Explain() []string {
 				s += fmt.Sprintf(" after %.0f s", *a.SecondsP50)
 			}
 			if a.TotalRatioWithEstimates != nil {
-				s += fmt.Sprintf(", which added %+.2f to its total ratio", *a.TotalRatioWithEstimates-*a.TotalRatio)
+				if by := *a.TotalRatioWithEstimates - *a.TotalRatio; by > -.005 {
+					s += fmt.Sprintf(", which added %.2f to its total ratio", math.Abs(by))
+				} else {
+					s += fmt.Sprintf(", which took %.2f from its total ratio", -by)
+				}
 			}
 			parts = append(parts, s)
 		}
@@ -262,8 +266,11 @@ func (r *Result) Notes() []string {
 		}
 		note("%d lines are missing, as their numbers show: %s.", g.Missing, strings.Join(where, ", "))
 	}
-	if g.Damaged+g.Cut > 0 {
-		note("%d damaged lines were skipped; %d packed files are cut off.", g.Damaged, g.Cut)
+	if g.Damaged > 0 {
+		note("%d damaged lines were skipped.", g.Damaged)
+	}
+	if g.Cut > 0 {
+		note("%d packed files are cut off.", g.Cut)
 	}
 	if g.Repeated > 0 {
 		note("%d lines were there twice and counted once.", g.Repeated)
