@@ -68,8 +68,13 @@ func (r *run) execute(ctx context.Context) (err error) {
 		return errors.Join(err, r.stop())
 	}
 	r.world.Started = time.Now()
-	err = errors.Join(r.crawl(ctx), r.stop())
-	return errors.Join(err, r.writeResults(ratios))
+	err = r.crawl(ctx)
+	broken, since, length := "", time.Since(r.world.Started), r.plan.Scenario.Length
+	if err != nil && !(r.keep && since >= length) {
+		broken = fmt.Sprintf("the run of %s was broken off after %v of at most %v", strings.Join(r.world.Assigners, ", "), since.Round(time.Second), length)
+	}
+	err = errors.Join(err, r.stop())
+	return errors.Join(err, r.writeResults(ratios, broken))
 }
 
 func (r *run) start(ctx context.Context, i int) error {
@@ -233,8 +238,8 @@ func (r *run) stop() error {
 	return errors.Join(errs...)
 }
 
-// writeResults writes the files that describe the run as a whole.
-func (r *run) writeResults(ratios []float64) error {
+// writeResults writes the files that describe the run as a whole. broken says that it did not come to its end; "" if it did.
+func (r *run) writeResults(ratios []float64, broken string) error {
 	s, err := r.platform.Stats()
 	if err != nil {
 		return err
@@ -243,6 +248,9 @@ func (r *run) writeResults(ratios []float64) error {
 		return rundir.WriteWorld(r.dir, r.world)
 	}
 	t := quality(s, ratios)
+	if broken != "" {
+		t.Why, t.Trusted = append(t.Why, broken), false
+	}
 	t.Machine, t.Command = machine(), r.command
 	r.printQuality(t)
 	return errors.Join(r.pacing(r.platform.Visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/netip"
 	"os"
@@ -288,7 +289,7 @@ func TestCtrlCStopsAllNodes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(15*time.Second, cancel)
 		b := &fakePlatform{}
-		r, _, err := play(t, twoNodes, ctx, b)
+		r, out, err := play(t, twoNodes, ctx, b)
 		if !errors.Is(err, context.Canceled) || time.Since(b.begun) > 16*time.Second {
 			t.Errorf("%v after %v", err, time.Since(b.begun))
 		}
@@ -299,10 +300,26 @@ func TestCtrlCStopsAllNodes(t *testing.T) {
 				t.Errorf("node %d is left", a.i)
 			}
 		}
-		if _, err := rundir.ReadTestbed(r.dir); err != nil {
+		bed, err := rundir.ReadTestbed(r.dir)
+		if err != nil {
 			t.Errorf("what was known is not written down: %v", err)
 		}
+		const broken = "the run of nearest was broken off after 15s of at most 1m0s"
+		says(t, strings.Join(bed.Why, "; "), broken)
+		says(t, out, broken)
 	})
+	// With -keep Ctrl-C is the end of a run whose length is over, and of no other.
+	for at, broken := range map[time.Duration]bool{30 * time.Second: true, 90 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), at)
+			defer cancel()
+			r := &run{plan: draw(t, parsed(t, twoNodes), 1), dir: t.TempDir(), keep: true, platform: &fakePlatform{begun: time.Now()}, out: terminal.New(io.Discard)}
+			_ = r.execute(ctx)
+			if bed, err := rundir.ReadTestbed(r.dir); err != nil || strings.Contains(strings.Join(bed.Why, "; "), "broken off") != broken {
+				t.Errorf("%v, broken off after %v: %q", err, at, bed.Why)
+			}
+		})
+	}
 }
 
 // stubborn is a node that ends only when it is killed.
