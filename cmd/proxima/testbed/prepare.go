@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -15,6 +18,7 @@ import (
 	"proxima/cmd/proxima/rundir"
 	"proxima/node"
 	"proxima/node/peer"
+	"proxima/node/strict"
 )
 
 // Files in the folder of a run that only this package reads.
@@ -44,7 +48,30 @@ func (r *run) prepare() error {
 			return fmt.Errorf("prepare node %s: %w", p.Name, err)
 		}
 	}
+	if keys := r.overruled(); len(keys) > 0 {
+		r.out.Say("[node.*] of the scenario has keys that the run sets itself: %s", strings.Join(keys, ", "))
+	}
 	return nil
+}
+
+// overruled lists the keys of the scenario's [node.*] that have other values at the nodes.
+func (r *run) overruled() (keys []string) {
+	s := r.plan.Scenario
+	var errs [3]error
+	var given, asked, set map[string]any
+	given, errs[0] = strict.Flat(s.Text())
+	asked, errs[1] = strict.Flat(s.Config.Text())
+	set, errs[2] = strict.Flat(r.config(0).Text())
+	if errors.Join(errs[:]...) != nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		key, ok := strings.CutPrefix(key, "node.")
+		if ok && !reflect.DeepEqual(asked[key], set[key]) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // writeSeeds distributes the seeds over the nodes.

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/terminal"
 	"proxima/node"
 )
 
@@ -199,5 +201,22 @@ func TestFolderOfARunIsItsOwn(t *testing.T) {
 	}
 	if err := emptyFolder(dir); err == nil {
 		t.Error("a folder with something in it is taken")
+	}
+}
+
+// TestOverruledKeys: keys of a node that the run sets itself are named, and no others.
+func TestOverruledKeys(t *testing.T) {
+	const says = "[node.*] of the scenario has keys that the run sets itself: "
+	for text, want := range map[string]string{
+		"[node.scope]\nseed_scope='host'\n": "",
+		"[node.scope]\nseed_scope='any'\nmax_depth=3\n[node.scope.include]\nhosts=['a.example']\n[node.geo]\nlatitude=1.0\nlongitude=2.0\n": says +
+			"geo.latitude, geo.longitude, scope.include.hosts, scope.seed_scope\n",
+		"[node.crawl]\nseeds=['mine.txt']\nfetchers=3\n[node.member]\nfaster=2.0\n": says + "crawl.seeds\n",
+	} {
+		var out bytes.Buffer
+		r := &run{plan: draw(t, parsed(t, "[[nodes]]\ncount=2\n[[sites]]\n"+text), 1), dir: t.TempDir(), out: terminal.New(&out)}
+		if err := r.prepare(); err != nil || out.String() != want {
+			t.Errorf("%s\n%v, told %q, want %q", text, err, &out, want)
+		}
 	}
 }
