@@ -13,7 +13,7 @@
 //	guard.go     addresses that are not asked
 //	servers.go   the idle connections to each address
 //	conn.go      connects and shakes hands, with chains.go for certificates
-//	http1.go     sends the request and reads the head of the answer, with head.go for heads that net/http would refuse
+//	http1.go     sends the request and reads the head of the answer, with head.go for heads that net/http would refuse, and chunks.go for chunks
 //	body.go      reads the body within its bounds, with decode.go for content codings
 //	class.go     names how the download ended
 //

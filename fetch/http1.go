@@ -35,7 +35,8 @@ type working struct {
 	head   []byte        // of the answer, filtered
 	ended  error         // comes after it; nil if more comes from in
 	unread []byte        // part of head
-	answer *bufio.Reader // has head, then what comes from in
+	chunks chunks        // of the body, from in; unused if it has none
+	answer *bufio.Reader // has head, then what comes from in or chunks
 }
 
 func newWorking() *working {
@@ -53,6 +54,9 @@ func (w *working) Read(p []byte) (int, error) {
 	}
 	if w.ended != nil {
 		return 0, w.ended
+	}
+	if w.chunks.in != nil {
+		return w.chunks.Read(p)
 	}
 	return w.in.Read(p)
 }
@@ -133,6 +137,9 @@ func (c *http1Conn) answer(x *exchange, hr *http.Request, most int64) (*http.Res
 				x.rawHead = *raw
 			}
 			resp.Close = resp.Close || filter.odd
+			if len(resp.TransferEncoding) > 0 {
+				w.chunks.in = w.in
+			}
 			return resp, nil
 		}
 		if err := x.informed(resp.StatusCode, nil); err != nil {
@@ -226,7 +233,9 @@ func (b *http1Body) Close() error {
 	if w == nil {
 		return nil // a second time
 	}
-	idle := b.over && !b.last && w.in.Buffered() == 0 && w.answer.Buffered() == 0 && len(w.unread) == 0
+	left := w.in.Buffered() + len(w.chunks.line) + len(w.unread) + w.answer.Buffered()
+	idle := b.over && !b.last && !w.chunks.bare && left == 0
+	w.chunks = chunks{}
 	w.in.Reset(nil) // drops its reference to the connection
 	c.work = nil
 	b.server.client.working.Put(w)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,6 +70,54 @@ func TestWhatIsLeftOnAConnection(t *testing.T) {
 				t.Errorf("%d connections, want %d; %d are open", made, want, conns.Load())
 			}
 		})
+	}
+}
+
+// Lines of chunks may end in a bare LF, as browsers read them. The connection is closed then, and as ever behind what is no chunk.
+func TestLinesOfChunks(t *testing.T) {
+	long := strings.Repeat("chunk\n", 2000)
+	for body, want := range map[string]string{
+		"5\nhello\n0\n\n":                                        "hello",
+		"5\r\nhello\n0\r\n\r\n":                                  "hello",
+		"5\r\nhello\r\n0\n\r\n":                                  "hello",
+		"5\r\nhello\r\n0\r\n\n":                                  "hello",
+		"2;x=y\nhe\n3 \nllo\n0\nX: y\n\n":                        "hello",
+		"2\n\n\n\n1\n\r\n0\n\n":                                  "\n\n\r",
+		fmt.Sprintf("%x\n%s\n0\n\n", len(long), long):            long,
+		fmt.Sprintf("%X\r\n%s\n1\na\n0\n\n", len(long), long):    long + "a",
+		"5\nhello" + "5\nhello\n0\n\n":                           "!hello",
+		"5\nhello\n\n0\n\n":                                      "!hello",
+		"-5\nhello\n0\n\n":                                       "!",
+		"5\nhello\n":                                             "!hello",
+		"5\nhel":                                                 "!hel",
+		strings.Repeat("0", 2*maxHeld) + "5\nhello\n0\n\n":       "!",
+		"5;" + strings.Repeat("x", 2*maxHeld) + "\nhello\n0\n\n": "!",
+		"fffffffffffffffff\nhello\n":                             "!",
+	} {
+		for _, size := range []int{1, 7, 100_000} {
+			var conns open
+			c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, func(nc net.Conn) {
+				for in := bufio.NewReader(nc); ; {
+					if _, err := requestHeadOf(in); err != nil {
+						return
+					}
+					for part := range slices.Chunk([]byte("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n"+body), size) {
+						_, _ = nc.Write(part)
+					}
+					if strings.HasPrefix(want, "!") {
+						return
+					}
+				}
+			}))})
+			for i := range int64(2) {
+				res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+				whole, broken := strings.CutPrefix(want, "!")
+				if string(res.Body) != whole || (res.Err != nil) != broken || conns.made.Load() != i+1 {
+					t.Errorf("%.40q, in pieces of %d: %.40q, connection %d, %v", body, size, res.Body, conns.made.Load(), res.Err)
+				}
+				res.Release()
+			}
+		}
 	}
 }
 
