@@ -28,7 +28,8 @@ func IsHTML(contentType string, body []byte) bool {
 	case "text/html", xhtml:
 		return true
 	case "application/xml", "text/xml":
-		return rootIsHTML(body)
+		text, _ := decode(body, contentType)
+		return rootIsHTML(text)
 	case "*/*", "unknown/unknown", "application/unknown":
 	default:
 		kind, subtype, _ := strings.Cut(media, "/")

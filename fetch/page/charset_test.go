@@ -112,6 +112,10 @@ func TestDecodeDoesNotCopy(t *testing.T) {
 const xhtmlRoot = `<html lang="en" xmlns="http://www.w3.org/1999/xhtml">`
 
 func TestIsHTML(t *testing.T) {
+	inUTF16, err := unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM).NewEncoder().String("<?xml version='1.0'?>" + xhtmlRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		contentType, in string
 		want            bool
@@ -126,6 +130,8 @@ func TestIsHTML(t *testing.T) {
 		{"application/xml", xhtmlRoot, true},
 		{"Text/XML; charset=x", "<?xml version='1.1'?>\n<?a b?><!-- <rss> " + strings.Repeat("x", 2000) + "--> " + xhtmlRoot, true},
 		{"application/xml", `<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1-strict.dtd"><html>`, true},
+		{"application/xml", "\xff\xfe" + inUTF16, true},
+		{"application/xml; charset=UTF-16LE", inUTF16, true},
 		{"application/xml", "<!DOCTYPE html><html>", false},
 		{"application/xml", "<rss>" + xhtmlRoot, false},
 		{"image/svg+xml", xhtmlRoot, false},
