@@ -47,7 +47,7 @@ func (l *list) readXML(in *input) error {
 		case xml.StartElement:
 			switch {
 			case to == nil:
-				if f, to = l.format(tok.Name); to == nil {
+				if f, to = l.format(tok); to == nil {
 					return fmt.Errorf("%w: root element %.40q", ErrFormat, tok.Name.Local)
 				}
 			case tok.Name == f.entry:
@@ -91,10 +91,10 @@ type format struct {
 
 // format recognises a kind of file by its root element. It returns the list to fill, or nil for an unknown kind. The element
 // must have the prefix of the root: <image:loc> is no page, and neither is <atom:link> in a feed of RSS. That of RSS 1.0 has
-// none, where the root has one.
-func (l *list) format(root xml.Name) (format, *[]string) {
-	named := func(local string) xml.Name { return xml.Name{Space: root.Space, Local: local} }
-	switch strings.ToLower(root.Local) {
+// none, or the one that the root declares for it.
+func (l *list) format(root xml.StartElement) (format, *[]string) {
+	named := func(local string) xml.Name { return xml.Name{Space: root.Name.Space, Local: local} }
+	switch strings.ToLower(root.Name.Local) {
 	case "urlset":
 		return format{element: named("loc"), dated: named("lastmod"), entry: named("url")}, &l.URLs
 	case "sitemapindex":
@@ -102,11 +102,25 @@ func (l *list) format(root xml.Name) (format, *[]string) {
 	case "rss":
 		return format{element: named("link")}, &l.URLs
 	case "rdf":
-		return format{element: xml.Name{Local: "link"}}, &l.URLs
+		return format{element: xml.Name{Space: prefixOfRSS(root.Attr), Local: "link"}}, &l.URLs
 	case "feed":
 		return format{element: named("link"), attribute: true}, &l.URLs
 	}
 	return format{}, nil
+}
+
+// prefixOfRSS returns the prefix of the elements of RSS 1.0, "" if they have none.
+func prefixOfRSS(attrs []xml.Attr) (prefix string) {
+	for _, a := range attrs {
+		switch {
+		case a.Value != "http://purl.org/rss/1.0/":
+		case a.Name.Space == "xmlns":
+			prefix = a.Name.Local
+		case a.Name.Space == "" && a.Name.Local == "xmlns":
+			return ""
+		}
+	}
+	return prefix
 }
 
 // href returns the URL of a link element of Atom if it leads to a page (RFC 4287, section 4.2.7).
