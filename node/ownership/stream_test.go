@@ -120,6 +120,20 @@ func TestWhatEndsAWait(t *testing.T) {
 	}
 }
 
+// Work is held back until the replicas of an earlier life are compared, but where one cannot be, not for longer than the patience.
+func TestWorkBehindReplicasThatCannotBeCompared(t *testing.T) {
+	now, settled := time.Now(), func(time.Time) bool { return true }
+	s := newStream(now)
+	s.begin(now)
+	s.take(finished(1, "/p", true), now.Add(time.Second))
+	for _, after := range []time.Duration{time.Minute, time.Minute + 1} {
+		cleared := s.mature(settled, now.Add(after), time.Minute, time.Hour)
+		if over := after > time.Minute; cleared != over || s.holdsBack(streamed) == over {
+			t.Errorf("after %v nothing is waited for any more: %v, and work is held back: %v", after, cleared, s.holdsBack(streamed))
+		}
+	}
+}
+
 // Work is held back until its links are safe. Links found before changes were lost are waited for with patience.
 func TestWorkThatIsHeldBack(t *testing.T) {
 	now, never := time.Now(), func(time.Time) bool { return false }
