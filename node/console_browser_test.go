@@ -75,6 +75,11 @@ func TestConsoleInABrowser(t *testing.T) {
 	// Of many nodes the sum of their means is drawn, as long as all have told theirs; how often each has told makes no difference.
 	b.Await("the sum of nodes", `(window.asked ||= import("./overview.js").then(m => { window.sum = JSON.stringify(m.total(
 		[[[0, 5, 20, 25, 40], [1, 3, 4, null, 9]], [[1, 19, 21], [10, 20, 30]]])) })) && window.sum === "[[0,20],[12,29]]"`)
+	// No point stands in the future, though a step of 20 s is told when half of it is over.
+	b.Await("the last step", `(window.now ||= import("./overview.js").then(m => {
+		const at = (t, dns, downloads) => ({t, boot: 1, stages: {dns, downloads}});
+		window.last = JSON.stringify([m.total([[[0, 31], [1, 2]]]), m.stage({series: new Map([["x", [at(0, 0, 0), at(11000, 50, 1), at(31000, 90, 2)]]])}, "dns")])
+	})) && window.last === "[[[0,31],[1,2]],[[20,31],[50,40]]]"`)
 	// The figures of a node whose clock went back by an hour are those of now.
 	b.Await("a clock that went back", `(window.led ||= import("./page.js").then(m => { for (const t of [36e5, 3601e3, 1000, 12e3]) { m.add("x", {t}); }
 		window.clocks = JSON.stringify(m.world.series.get("x")); m.world.series.delete("x") })) && window.clocks === '[{"t":1000},{"t":12000}]'`)

@@ -16,18 +16,23 @@ function rates(list, counter, per = 1) {
 
 const values = (list, of) => [list.map(s => s.t / 1000), list.map(of)];
 
+// The last step of 20 seconds is told when half of it is over: it stands at the last sample then, and not in the future.
+const upTo = (at, last) => at.map(t => Math.min(t, last));
+
 // stage is the mean of one stage over the downloads between two samples of all nodes.
-function stage(world, key) {
+export function stage(world, key) {
 	const sums = new Map();
+	let last = 0;
 	for (const list of world.series.values()) {
 		for (let i = 1; i < list.length; i++) {
 			const a = list[i - 1], b = list[i], at = Math.round(b.t / 20000) * 20, sum = sums.get(at) || [0, 0];
 			if (a.boot !== b.boot) { continue; }
+			last = Math.max(last, b.t / 1000);
 			sums.set(at, [sum[0] + b.stages[key] - a.stages[key], sum[1] + b.stages.downloads - a.stages.downloads]);
 		}
 	}
 	const at = [...sums.keys()].sort((a, b) => a - b);
-	return [at, at.map(t => sums.get(t)[1] > 0 ? sums.get(t)[0] / sums.get(t)[1] : null)];
+	return [upTo(at, last), at.map(t => sums.get(t)[1] > 0 ? sums.get(t)[0] / sums.get(t)[1] : null)];
 }
 
 // total adds up what many nodes have, in steps of 20 seconds: of each node the mean of a step.
@@ -46,7 +51,7 @@ export function total(lists) {
 	}
 	const at = [...steps.keys()].sort((a, b) => a - b);
 	if (at.length > 1 && steps.get(at.at(-1))[1] < steps.get(at.at(-2))[1]) { at.pop(); } // some have not told theirs yet
-	return [at, at.map(t => steps.get(t)[0])];
+	return [upTo(at, Math.max(...lists.map(([x]) => x.at(-1) ?? 0))), at.map(t => steps.get(t)[0])];
 }
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
