@@ -41,6 +41,8 @@ type OverlayStatus struct {
 	Peers []PeerStatus `json:"peers"`
 	// Outbox counts links that wait for other nodes.
 	Outbox int `json:"outbox"`
+	// SetAside counts links on disk that no node could read.
+	SetAside uint64 `json:"set_aside"`
 	// End says what keeps the crawl from ending, if this node asks the others for that.
 	End string `json:"end,omitempty"`
 	// Limits says what keeps the nodes from sharing the limits of the crawl.
@@ -78,7 +80,7 @@ func (o *overlay) status() *OverlayStatus {
 	v, at := o.members.View(), o.members.Coordinate()
 	s := &OverlayStatus{Alive: len(v.Alive), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Voters: v.Voters,
 		Secret: o.secret.Load().Describe(), Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error, Reach: o.relay.Status(),
-		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Limits: o.shares.Why(), Hosts: o.owners.Counts(),
+		Outbox: o.outbox.Pending(), SetAside: o.outbox.Stats().SetAside, End: o.rounds.Why(), Limits: o.shares.Why(), Hosts: o.owners.Counts(),
 		Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(), Calls: o.calls()}
 	for _, w := range v.Missing {
 		seen := -1.0

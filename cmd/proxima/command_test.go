@@ -387,6 +387,17 @@ func TestNothingCrawledNamesTheLog(t *testing.T) {
 	}
 }
 
+// TestStatusTellsOfLinksSetAside: somebody may want to look for what nobody can read.
+func TestStatusTellsOfLinksSetAside(t *testing.T) {
+	for aside, want := range map[uint64]bool{0: false, 7: true} {
+		var out strings.Builder
+		showOverlay(&out, &node.OverlayStatus{Outbox: 3, SetAside: aside})
+		if strings.Contains(out.String(), "3 links wait for other nodes; 7 are set aside, since they cannot be read\n") != want {
+			t.Errorf("%d: %s", aside, out.String())
+		}
+	}
+}
+
 // TestProgressSaysWhy: what most hosts wait for, in words.
 func TestProgressSaysWhy(t *testing.T) {
 	alone, together := (*node.OverlayStatus)(nil), &node.OverlayStatus{Majority: true}

@@ -126,8 +126,12 @@ func showOverlay(w io.Writer, o *node.OverlayStatus) {
 		fmt.Fprintf(w, "; crawls nothing: %s", o.Reason)
 	}
 	fmt.Fprintf(w, "\nsecret %s", o.Secret)
-	fmt.Fprintf(w, "\nhosts: %d handed over, %d received, %d taken over, %d given up to others; %d links wait for other nodes\n",
+	fmt.Fprintf(w, "\nhosts: %d handed over, %d received, %d taken over, %d given up to others; %d links wait for other nodes",
 		o.Hosts.HandedOff, o.Hosts.Received, o.Hosts.Taken, o.Hosts.Obeyed, o.Outbox)
+	if o.SetAside > 0 {
+		fmt.Fprintf(w, "; %d are set aside, since they cannot be read", o.SetAside)
+	}
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "leases: %d servers held, %d wanted, %d granted to others and this node\n", o.Leases.Held, o.Leases.Waiting, o.Leases.Granted)
 	fmt.Fprintf(w, "batches (%s): %d begun, %d estimates, now %s", o.Batch.Mode, o.Batch.Batches, o.Batch.Estimates, o.Batch.Phase)
 	if o.Batch.Why != "" {
