@@ -92,6 +92,8 @@ func TestCommandLines(t *testing.T) {
 		{crawl + " -scope world a.test", "scope.seed_scope", `"world"`},
 		{crawl + " -allow 127.0.0.1 a.test", "fetch.allow_prefixes"},
 		{crawl + " -warc= a.test", "-warc: it names no directory"},
+		{crawl + " -data " + t.TempDir() + " -warc " + valid + " a.test", "not a directory"},
+		{crawl + " -data " + t.TempDir() + " -warc " + valid + "/below a.test", "not a directory"},
 		{crawl + " -warc d -sink file:///d a.test", "node takes -sink or -warc, not both"},
 		{crawl + " -listen 127.0.0.1:0 a.test", "-listen is for a node with peers, and these need a common secret (-secret)"},
 		{crawl + " -gossip 127.0.0.1:0 a.test", "-gossip is for a node with peers"},

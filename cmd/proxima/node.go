@@ -191,7 +191,8 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	switch {
 	case errors.Is(err, frontier.ErrLocked) || errors.Is(err, frontier.ErrDamaged) || errors.Is(err, frontier.ErrOldLayout):
 		return exit{exitData, err}
-	case errors.Is(err, node.ErrConfig) || errors.Is(err, fs.ErrNotExist): // or a file that the configuration names
+	case errors.Is(err, node.ErrConfig) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		// or about a file or directory that the configuration names
 		return exit{exitUsage, err}
 	case err != nil:
 		return err
