@@ -115,7 +115,7 @@ start() {
     [ -s "$dir/nginx.pid" ] && break
     sleep 0.1
   done
-  echo "site.sh: serving $(urls | wc -l) sites; log $dir/access.log; stop with: $0 stop $dir" >&2
+  echo "site.sh: serving $(urls | wc -l) sites; log $dir/access.log; stop with: $(printf '%q stop %q' "$0" "$dir")" >&2
 }
 
 stop() {

@@ -59,7 +59,7 @@
 		const series = [{label: p.time ? "at" : d.kind === "counts" ? "number" : "time", value: (u, v) => v == null ? "–" : across(v)}];
 		const tables = d.Lines.map(l => {
 			series.push({label: l.label, stroke: colour("s" + l.slot % 6), width: 2, spanGaps: true, points: {show: l.points.length < 3},
-				dash: [[], [8, 4], [2, 3]][Math.floor(l.slot / 6) % 3], value: (u, v) => p.time ? figure(v) : v == null ? "–" : (100 * v).toFixed(1) + " %",
+				dash: l.over ? [6, 6 * l.over] : [[], [8, 4], [2, 3]][Math.floor(l.slot / 6) % 3], value: (u, v) => p.time ? figure(v) : v == null ? "–" : (100 * v).toFixed(1) + " %",
 				paths: p.time ? undefined : uPlot.paths.stepped({align: 1})});
 			const points = p.time ? l.points : l.points.filter(v => v[0] > 0);
 			const steps = p.time ? points : points.filter((v, i) => i + 1 === points.length || points[i + 1][0] !== v[0]);

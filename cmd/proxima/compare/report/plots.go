@@ -53,6 +53,7 @@ type plot struct {
 type plotLine struct {
 	Label  string          `json:"label"`
 	Slot   int             `json:"slot"`
+	Over   int             `json:"over"` // lines before it with the same points, which it would hide
 	Points []compare.Point `json:"points"`
 }
 
@@ -115,7 +116,13 @@ func appendPlot(list []plot, r *compare.Result, colours map[string]int, p plot, 
 		}
 		points := slices.DeleteFunc(slices.Clone(s.Points), func(p compare.Point) bool { return !finite(p) })
 		if len(points) > 1 {
-			p.Lines = append(p.Lines, plotLine{s.Label, slot, points})
+			over := 0
+			for _, l := range p.Lines {
+				if slices.Equal(l.Points, points) {
+					over++
+				}
+			}
+			p.Lines = append(p.Lines, plotLine{s.Label, slot, over, points})
 		}
 	}
 	if len(p.Lines) == 0 {

@@ -382,3 +382,17 @@ func TestColoursCanBeRead(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualLinesAreSeen: a line on another one with the same points is dashed, so that both are seen.
+func TestEqualLinesAreSeen(t *testing.T) {
+	same := []compare.Point{{1, .5}, {2, 1}}
+	list := appendPlot(nil, &compare.Result{}, nil, plot{Kind: "times"}, []compare.Series{{Label: "a", Points: same},
+		{Label: "b", Points: []compare.Point{{1, .5}, {3, 1}}}, {Label: "c", Points: same}, {Label: "d", Points: same}})
+	var over []int
+	for _, l := range list[0].Lines {
+		over = append(over, l.Over)
+	}
+	if !slices.Equal(over, []int{0, 0, 1, 2}) {
+		t.Errorf("lines over equal ones: %v", over)
+	}
+}
