@@ -174,7 +174,8 @@ func (q *Shares) reported(from string, req *wire.QuotaRequest) (*wire.QuotaRespo
 	return &wire.QuotaResponse{Ok: true, Entry: k.of(from), Scarce: k.scarce(q.limits, v)}, nil
 }
 
-// report updates a node's entry. Its word on what was granted to it is good, for it has that from a keeper.
+// report updates a node's entry. Its word on what was granted to it is good, for it has that from a keeper. It wants more only if it knows of all that
+// was granted: otherwise each of its reports would bring a grant until it has heard of the first, and with a crash all of them would be lost.
 func (k *keeper) report(id string, r *wire.QuotaEntry, wants bool) {
 	e := k.entries[id]
 	if e == nil {
@@ -184,7 +185,7 @@ func (k *keeper) report(id string, r *wire.QuotaEntry, wants bool) {
 	e.Granted, e.GivenBack = max(e.Granted, r.GetGranted()), max(e.GivenBack, r.GetGivenBack())
 	e.Done, e.Bytes = max(e.Done, r.GetDone()), max(e.Bytes, r.GetBytes())
 	e.ElapsedMs = max(e.ElapsedMs, r.GetElapsedMs())
-	k.hungry[id] = wants
+	k.hungry[id] = wants && r.GetGranted() >= e.Granted
 }
 
 const (

@@ -138,6 +138,25 @@ func TestWhatIsGranted(t *testing.T) {
 	}
 }
 
+// A node that asks again because it has not heard of its last grant gets no other one, neither from this keeper nor from the next: all of them
+// would be lost if it crashed.
+func TestOneGrantAtATime(t *testing.T) {
+	book, v := &wire.QuotaBook{}, view.View{Alive: []string{"a"}}
+	for range 3 {
+		k := &keeper{entries: entries(book), hungry: map[string]bool{}, given: map[string]uint64{}}
+		for range 3 {
+			k.report("a", &wire.QuotaEntry{Granted: 600, Done: 600}, true)
+			if k.grant(Limits{MaxPages: 10_000}, v); k.entries["a"].GetGranted() != 1600 {
+				t.Errorf("%d pages are granted, of which the node knows 600", k.entries["a"].GetGranted())
+			}
+		}
+		book.Entries = []*wire.QuotaEntry{k.entries["a"]}
+		if k.report("a", &wire.QuotaEntry{Granted: 1600, Done: 1590}, true); !k.hungry["a"] {
+			t.Error("it has heard of its grant, and gets no other")
+		}
+	}
+}
+
 // A new keeper goes on with the book of the highest epoch, even if that of an earlier keeper, which not all have stored, was written more often.
 func TestNewestBook(t *testing.T) {
 	books := map[string]*wire.QuotaBook{"b": {Epoch: 1, Version: 9}, "c": {Epoch: 2, Version: 5, Entries: []*wire.QuotaEntry{{Owner: "b", Granted: 7}}}}
