@@ -322,6 +322,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		c.read(ctx, &res, req, hr, resp, x, limit)
 	}
 	res.Timing = x.end()
+	server.leave()
 	if res.Sent = x.sent; x.refused != nil {
 		res.fail(x.refused.class, x.refused)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -220,6 +221,34 @@ func TestTakenWhenItsTimeIsOver(t *testing.T) {
 			t.Errorf("idle: %v, open: %v", idle, open)
 		}
 	}
+}
+
+// A request over HTTP/2 may outlive the connections of its server, as when another server needs the room. The connection ends with it.
+func TestOutlivesItsServer(t *testing.T) {
+	cert := certificate()
+	bubble(t, func(t *testing.T) {
+		cfg := testConfig()
+		cfg.TLSVerify, cfg.MaxServers = false, 1
+		var conns open
+		c := newClient(t, cfg, Deps{Dial: conns.count(serveTLS(t, cert, "h2", 0, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				time.Sleep(time.Second)
+			}
+			_, _ = io.WriteString(w, "hello")
+		}))})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if res := c.Get(t.Context(), Request{URL: "https://a.example/slow", Addr: testAddr}); res.Err != nil || res.Protocol != "HTTP/2.0" {
+				t.Error(res.Protocol, res.Err)
+			}
+		})
+		synctest.Wait()
+		other := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: netip.MustParseAddr("127.0.0.2")})
+		wg.Wait()
+		if synctest.Wait(); other.Err != nil || conns.made.Load() != 2 || conns.Load() != 1 {
+			t.Errorf("%v; %d of %d connections are open", other.Err, conns.Load(), conns.made.Load())
+		}
+	})
 }
 
 // How far a server may send ahead of the reader limits the memory of a connection.

@@ -171,7 +171,7 @@ func (s *server) drop(c *http1Conn) {
 	}
 }
 
-// retire closes the idle connections. Those of running requests end with them.
+// retire closes the idle connections. Those of running requests end with them (keep, leave).
 func (s *server) retire() {
 	s.mu.Lock()
 	idle := s.idle
@@ -182,6 +182,16 @@ func (s *server) retire() {
 		c.Close()
 	}
 	if s.h2 != nil {
+		s.h2.CloseIdleConnections()
+	}
+}
+
+// leave closes the connections over HTTP/2 that a request has left idle, if none becomes idle any more.
+func (s *server) leave() {
+	s.mu.Lock()
+	retired := s.retired
+	s.mu.Unlock()
+	if retired && s.h2 != nil {
 		s.h2.CloseIdleConnections()
 	}
 }
