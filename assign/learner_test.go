@@ -57,6 +57,23 @@ func TestHowManyAreCandidates(t *testing.T) {
 	}
 }
 
+// What is said of a server without downloads is not kept. There may be very many of them, and their neighbours tell more of them later.
+func TestFieldsOfServersWithoutDownloads(t *testing.T) {
+	s := learntServer{memory: &Memory{}}
+	l := newLearner(nearWorld(), []*learntServer{&s}, 0)
+	l.fit(time.Unix(1, 0))
+	first, again := l.posterior(&s), l.posterior(&s)
+	if s.field != nil || first == again {
+		t.Error("it is kept")
+	}
+	for node := range l.nodes {
+		m, v := first.predict(node)
+		if mean, variance := again.predict(node); mean != m || variance != v {
+			t.Errorf("of node %d it says %v ± %v, and then %v ± %v", node, m, v, mean, variance)
+		}
+	}
+}
+
 // Each ingredient has its own name.
 func TestNamesOfIngredients(t *testing.T) {
 	for name, without := range map[string]Ablation{"connect": withoutConnect, "pairs": withoutPairs, "neighbours": withoutNeighbours} {
