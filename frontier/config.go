@@ -112,7 +112,7 @@ type Politeness struct {
 	RetryName []time.Duration `toml:"retry_name" live:"yes"`
 	// RetryPage are the successive waits of a page that broke off or answered 5xx. After the last the URL has failed.
 	RetryPage []time.Duration `toml:"retry_page" live:"yes"`
-	// EndedFor is how long a host that was given up is left alone: its URLs are dropped as they come.
+	// EndedFor is how long a host that was given up is left alone: links to it are refused.
 	EndedFor time.Duration `toml:"-"`
 	// Own are address prefixes of your own servers. For them own_gap and own_parallel replace the rules above.
 	Own []string `toml:"own"`

@@ -36,7 +36,7 @@ func (l *ledger) decideAdds(b *batch, adds []addition) ([]Verdict, error) {
 }
 
 // admit decides whether a link is new and may be accepted, and puts it into the batch if so. No other code decides this for links. The role
-// of the host comes first (only marked hosts may have another than Owned), then the cache of recent hashes, then lookup.
+// of the host comes first (only marked hosts may have another than Owned, or be given up), then the cache of recent hashes, then lookup.
 func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	var h *hostEntry
 	if l.marked.has(a.host) {
@@ -54,12 +54,18 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	return l.put(b, a, h, true)
 }
 
-// put accepts a URL that is new. If it is known, put notes a smaller depth. If bounded, put refuses URLs of a host that has as many as it may have.
-// h is the record of the host, or nil if the caller does not have it.
+// put accepts a URL that is new. If it is known, put notes a smaller depth. If bounded, put refuses URLs of a host that was given up, or has as
+// many as it may have. h is the record of the host, or nil if the caller does not have it.
 func (l *ledger) put(b *batch, a addition, h *hostEntry, bounded bool) (Verdict, error) {
-	// New links of a host that is known to be full need no look at its set: the sets of many endless hosts do not fit into memory.
-	if had, _ := l.sets.least.Get(a.host); bounded && had > 0 && l.site(a.host).fills(had, l.mostURLs.Load()) && !l.seen.mayHave(a.entry.hash) {
-		return HostFull, nil
+	givenUp := bounded && h != nil && h.rec.endedUntil.After(time.Now())
+	// New links of a host that is known to refuse them need no look at its set: the sets of many endless hosts do not fit into memory.
+	if bounded && !l.seen.mayHave(a.entry.hash) {
+		if givenUp {
+			return GivenUp, nil
+		}
+		if had, _ := l.sets.least.Get(a.host); had > 0 && l.site(a.host).fills(had, l.mostURLs.Load()) {
+			return HostFull, nil
+		}
 	}
 	state, err := l.lookup(b, a.host, a.entry.hash)
 	if err != nil {
@@ -68,6 +74,9 @@ func (l *ledger) put(b *batch, a addition, h *hostEntry, bounded bool) (Verdict,
 	if state != unknown {
 		l.seen.remember(a.entry.hash)
 		return Duplicate, l.lower(b, state, a)
+	}
+	if givenUp {
+		return GivenUp, nil
 	}
 	n := l.seen.count(a.host, 1)
 	if bounded {

@@ -12,7 +12,7 @@ import (
 const maxAtomicKeys = 1000
 
 // decideDrop gives a host up and returns the number of its pending URLs. They are removed from the seen set, so that later links to them
-// are new. Unless until is zero, new ones are dropped too before that time. Everything before it must be on disk.
+// are new. Unless until is zero, links that come before that time are refused. Everything before it must be on disk.
 func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Time) (n int, err error) {
 	keys, n, err := l.keys(h)
 	if err != nil {
@@ -30,6 +30,9 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 	rec.failures = 0
 	rec.digest.drop()
 	rec.endedUntil, rec.endReason = until, strings.ToValidUTF8(reason[:min(len(reason), maxEndReason)], "")
+	if !until.IsZero() {
+		l.marked.add(h.host)
+	}
 	if rec.digest.Pages > 0 { // the pages stay, and wait until the host may be taken up again
 		rec.next = max(rec.next, stampOf(later(until, time.Now().Add(max(l.endedFor, time.Minute)))))
 	}

@@ -204,7 +204,7 @@ func (f *front) checkInLocked(h *host) {
 	signal(f.arrived)
 }
 
-// giveUp drops the pending URLs of a host and returns their number. Unless until is zero, new ones are dropped too before that time.
+// giveUp drops the pending URLs of a host and returns their number. Unless until is zero, links that come before that time are refused.
 func (f *front) giveUp(ctx context.Context, name, reason string, until time.Time) (n int, err error) {
 	err = f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) (err error) {
 		n, err = f.ledger.decideDrop(b, h, reason, until)

@@ -28,7 +28,7 @@ type ledger struct {
 	seen     *seen
 	sets     *sets
 	hosts    *simplelru.LRU[string, *hostEntry] // those used last
-	marked   marks                              // hosts that are not owned, and hosts whose digest is kept
+	marked   marks                              // hosts that are not owned or were given up, and hosts whose digest is kept
 	seq      uint64
 	requests chan *request
 	commits  chan *batch

@@ -42,7 +42,7 @@ func (p *placing) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration)
 }
 
 // Refuse reports that a host must not be asked at any of its addresses. The host is given up. If lasts is
-// true, URLs that are offered within Politeness.EndedFor are dropped too.
+// true, links that come within Politeness.EndedFor are refused.
 func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) error {
 	until := time.Time{}
 	if lasts {

@@ -14,7 +14,7 @@ import (
 // after a crash: the done URLs of half-done blocks, the hashes that are not yet in a run of the seen set, and its politeness.
 type record struct {
 	hostState
-	// endedUntil is set while the host is given up: new URLs are dropped for endReason.
+	// endedUntil is set while the host is given up: links to it are refused, for endReason.
 	endedUntil time.Time
 	endReason  string
 	// done, failed and dropped count the URLs that ended in these ways.

@@ -61,7 +61,7 @@ func (r *recovery) takeRecord(host string, at row) error {
 	for _, hash := range rec.fresh {
 		r.add(host, hash)
 	}
-	if rec.tracked || rec.role != Owned {
+	if rec.tracked || rec.role != Owned || rec.endedUntil.After(time.Now()) {
 		r.marked.add(host)
 	}
 	if rec.role != Owned {

@@ -39,9 +39,12 @@ const (
 	Duplicate                // known already
 	HostFull                 // refused: the host has as many URLs as it may have
 	NotOwned                 // refused: the host is known, but not owned
+	GivenUp                  // refused: the host was given up, and its time is not over
 )
 
-func (v Verdict) String() string { return word(v, "accepted", "duplicate", "host full", "not own") }
+func (v Verdict) String() string {
+	return word(v, "accepted", "duplicate", "host full", "not own", "host given up")
+}
 
 // Link is a URL offered to the frontier.
 type Link struct {

@@ -263,6 +263,9 @@ func (rt *router) takeIn(ctx context.Context, from string, links []frontier.Link
 			answers[i] = &wire.Delivered{Verdict: wire.Verdict_VERDICT_DUPLICATE}
 		case frontier.NotOwned:
 			answers[i] = later("the host is on its way")
+		case frontier.GivenUp: // final once the replica has heard of it: else it would go on with the host, and lack the link
+			kept = append(kept, l.URL.Host)
+			answers[i] = refused(verdicts[i].String())
 		default:
 			answers[i] = refused(verdicts[i].String())
 		}

@@ -108,6 +108,8 @@ func TestAnswersToLinks(t *testing.T) {
 			{"blocked", frontier.Accepted, nothing, "refused: blocked", 0},
 			{"", frontier.Accepted, behind, late, 2},
 			{"", frontier.Duplicate, behind, late, 2},
+			{"", frontier.GivenUp, nothing, "refused: " + frontier.GivenUp.String(), 2},
+			{"", frontier.GivenUp, behind, late, 2},                             // or a replica that takes the host over would not know why it lacks the link
 			{"", frontier.Accepted, func() { p.put(rec(host, 2, 2)) }, late, 2}, // it moves
 		} {
 			p.put(rec(host, 1, 1))
