@@ -30,6 +30,8 @@ type portable struct {
 	servers *netsim.Endpoint
 	gates   []*gate
 	began   time.Time
+	idle    float64 // of the machine's processors at the start, in seconds of each
+	total   float64
 	nodes   sync.WaitGroup
 
 	timing    sync.WaitGroup // runs the network's exact timers until endTiming
@@ -39,6 +41,7 @@ type portable struct {
 func newPortable(ctx context.Context, r *run, fakeClock bool, broken func(error)) (_ *portable, err error) {
 	p := r.plan
 	b := &portable{run: r, began: time.Now()}
+	b.idle, b.total, _ = emulate.Ticks() // other systems do not tell
 	at := map[netip.Addr]int{}
 	b.net = netsim.New(func(from, to netip.Addr) time.Duration { return ms(p.rtt(at[from], at[to]) / 2) })
 	defer func() {
@@ -191,12 +194,20 @@ func (b *portable) Stats() (emulate.Stats, error) {
 	s := b.net.Stats()
 	t := emulate.Stats{Emulation: emulate.Portable, LateP50: s.LateP50, LateP99: s.LateP99, Packets: s.Packets, Cut: s.Cut, Unplanned: s.Overflowed,
 		Cores: runtime.NumCPU(), Elapsed: time.Since(b.began)}
-	// Every system has this figure. It covers this process alone.
-	var used unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err == nil {
-		t.Busy = min(1, float64(used.Utime.Nano()+used.Stime.Nano())/float64(t.Elapsed)/float64(t.Cores))
-	}
+	t.Busy = b.busy(t.Elapsed, t.Cores)
 	return t, nil
+}
+
+// busy returns the share of the machine's processors in use since the start or, where the system does not tell it, by this process alone.
+func (b *portable) busy(elapsed time.Duration, cores int) float64 {
+	if idle, total, err := emulate.Ticks(); err == nil && total > b.total {
+		return 1 - (idle-b.idle)/(total-b.total)
+	}
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return min(1, float64(used.Utime.Nano()+used.Stime.Nano())/float64(elapsed)/float64(cores))
 }
 
 func (b *portable) close() error {

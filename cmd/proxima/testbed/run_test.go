@@ -374,3 +374,15 @@ func TestRunBesideItsModel(t *testing.T) {
 		t.Errorf("without a download nothing is known against it: %+v", q)
 	}
 }
+
+// TestLoadOfTheMachine: the load that a portable run tells is that of the machine, whatever runs there, not that of its own process.
+func TestLoadOfTheMachine(t *testing.T) {
+	idle, total, err := emulate.Ticks()
+	if err != nil {
+		t.Skip(err)
+	}
+	since := &portable{began: time.Now().Add(-time.Hour)} // of all time since the machine began, of which this process has used nothing
+	if got, want := since.busy(time.Hour, 1), 1-idle/total; math.Abs(got-want) > .01 {
+		t.Errorf("busy %.3f, the machine %.3f", got, want)
+	}
+}

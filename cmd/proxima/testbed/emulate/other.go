@@ -16,6 +16,11 @@ func Preflight(context.Context) Readiness {
 // Child does nothing on this system.
 func Child([]string) (handled bool, code int) { return false, 0 }
 
+// Ticks fails on this system.
+func Ticks() (idle, total float64, err error) {
+	return 0, 0, errors.New("the load of the machine needs Linux")
+}
+
 // Inside returns false on this system.
 func Inside() bool { return false }
 

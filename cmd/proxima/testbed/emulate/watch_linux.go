@@ -28,7 +28,7 @@ const watchEvery = time.Second
 
 func newWatch() (*watch, error) {
 	_, silent := os.Stat("/proc/self/schedstat")
-	idle, total, err := ticks()
+	idle, total, err := Ticks()
 	return &watch{idle: idle, total: total, seen: map[int]procfs.ProcSchedstat{}, blind: silent != nil || !ownProc()}, err
 }
 
@@ -70,7 +70,7 @@ func (w *watch) sample() {
 }
 
 func (w *watch) tell(s *Stats) error {
-	idle, total, err := ticks()
+	idle, total, err := Ticks()
 	if err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (w *watch) tell(s *Stats) error {
 	return nil
 }
 
-// ticks returns how long the machine's processors were idle or waited for disks, and the time in total, in seconds.
-func ticks() (idle, total float64, err error) {
+// Ticks returns how long the machine's processors were idle or waited for disks, and the time in total, in seconds.
+func Ticks() (idle, total float64, err error) {
 	fs, err := procfs.NewDefaultFS()
 	var stat procfs.Stat
 	if err == nil {
