@@ -138,13 +138,16 @@ func (r *Finished) count(links []Link, verdicts []Verdict) {
 		switch v {
 		case Accepted:
 			r.Accepted++
+			continue
 		case Duplicate:
 			r.Duplicate++
+			continue
 		case NotOwned:
 			r.NotOwned = append(r.NotOwned, links[i])
-			r.Refused++
-		default:
-			r.Refused++
+		}
+		r.Refused++
+		if host := links[i].URL.Host; !slices.Contains(r.Refusing, host) {
+			r.Refusing = append(r.Refusing, host)
 		}
 	}
 }

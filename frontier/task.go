@@ -176,6 +176,8 @@ type Finished struct {
 	Accepted, Duplicate, Refused int
 	// NotOwned are the links that were refused because their hosts are not owned. Refused counts them, too.
 	NotOwned []Link
+	// Refusing are the hosts of refused links, each once. They may take such links later.
+	Refusing []string
 	// Ending is how the task ended. It is Failed instead of Again if no attempt is left.
 	Ending Ending
 	// NextAttempt is when a URL that comes again is tried; zero if it does not come again.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -232,7 +233,7 @@ func newBed(t *testing.T, w *web) *bed {
 	client, err := fetch.New(fetchCfg, fetch.Deps{Dial: w.dial})
 	must(t, err)
 	names := resolve.Default()
-	names.Servers, names.Hosts = []string{"192.0.2.53"}, map[string][]string{"a.example": {"10.0.0.1"}}
+	names.Servers, names.Hosts = []string{"192.0.2.53"}, map[string][]string{"a.example": {"10.0.0.1"}, "b.example": {"10.0.0.2"}}
 	resolver, err := resolve.New(names, resolve.Deps{})
 	must(t, err)
 	seed := []identity.URL{mustParse(t, "http://a.example/page")}
@@ -265,6 +266,18 @@ func (b *bed) keepCookies(keep *bool) {
 	var err error
 	b.deps.Policy.Sites, err = site.New([]site.Entry{{Host: site.Names{"*"}, Cookies: keep}}, site.Settings{})
 	must(b.t, err)
+}
+
+// block blocks a host or an address.
+func (b *bed) block(rule string) {
+	b.t.Helper()
+	list := blocklist.Default()
+	list.Sources = []string{filepath.Join(b.t.TempDir(), "list")}
+	must(b.t, os.WriteFile(list.Sources[0], []byte(rule+"\n"), 0o600))
+	var err error
+	b.deps.Policy.Blocklist, err = blocklist.New(list, blocklist.Deps{})
+	must(b.t, err)
+	must(b.t, b.deps.Policy.Blocklist.Follow(b.t.Context(), list.Sources))
 }
 
 // enqueue has a page downloaded for another node.

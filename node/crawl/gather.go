@@ -3,6 +3,8 @@ package crawl
 import (
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
+
 	"proxima/fetch/page"
 	"proxima/fetch/text"
 	"proxima/frontier"
@@ -96,16 +98,23 @@ func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8, all
 			n := len(g.links)
 			g.add(base, string(link.Ref), depth, 0, false)
 			if r.shelf != nil && len(g.links) > n {
+				r.host = xxhash.Sum64String(g.links[n].URL.Host)
 				g.fresh = append(g.fresh, r)
 			}
 		}
 	}
 }
 
-// remember remembers references. It is called once their links are on disk.
-func remember(fresh []reference) {
+// remember remembers references, except those to hosts that have refused links: these may be taken later. It is called once the others are on disk.
+func remember(fresh []reference, refusing []string) {
+	hosts := make([]uint64, len(refusing))
+	for i, host := range refusing {
+		hosts[i] = xxhash.Sum64String(host)
+	}
 	for i := range fresh {
-		fresh[i].remember()
+		if !slices.Contains(hosts, fresh[i].host) {
+			fresh[i].remember()
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ type reference struct {
 	shelf *shelf // nil if it cannot be remembered
 	key   uint64
 	known bool
+	host  uint64 // the hash of the host of its URL, for remember
 }
 
 // isKnown reports whether the reference is remembered.

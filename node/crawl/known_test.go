@@ -1,8 +1,11 @@
 package crawl
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"proxima/frontier/identity"
 )
@@ -136,4 +139,28 @@ func TestKnownKeepsSeveralOfARow(t *testing.T) {
 	if other := (reference{shelf: shelf, key: 8}); other.isKnown() {
 		t.Error("known in another row")
 	}
+}
+
+// Of the links of a page, those to a host that was given up are offered again with the next page, and only those.
+func TestLinksToHostsThatRefuseAreOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, &web{html: `<a href="/x">x</a> <a href="/y">y</a> <a href="http://b.example/z">z</a>`})
+		b.block("10.0.0.2") // of b.example
+		b.crawl(func() {
+			time.Sleep(20 * time.Second)
+			for _, host := range []string{"http://a.example", "http://b.example"} {
+				b.Forget(host) // as if their links were met for the first time
+			}
+			for _, want := range []string{"http://a.example/x http://a.example/y http://b.example/z", "http://b.example/z"} {
+				page := mustParse(t, "http://a.example/"+fmt.Sprint(len(want)))
+				_, err := b.Seed(t.Context(), []identity.URL{page})
+				must(t, err)
+				b.over.take()
+				time.Sleep(20 * time.Second)
+				if got := b.over.take(); got != want {
+					t.Errorf("offered: %q, want %q", got, want)
+				}
+			}
+		})
+	})
 }

@@ -37,7 +37,7 @@ func TestLinksAreOfferedUntilTheyAreRemembered(t *testing.T) {
 		if offered := urls(g.links); offered != want.offered || g.known != want.known {
 			t.Errorf("time %d: offered %q, %d known; want %+v", i, offered, g.known, want)
 		}
-		remember(g.fresh)
+		remember(g.fresh, nil)
 		// The pool may have dropped it: what was released is looked at, whoever has it now.
 		if l.reader.release(g); g.links != nil || len(g.drops)+len(g.fresh)+g.known != 0 {
 			t.Errorf("left behind for the next page: %+v", g)

@@ -2,15 +2,12 @@ package crawl
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"proxima/fetch/blocklist"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 )
@@ -44,13 +41,7 @@ func TestLinksOfARemoteFetchLeaveWithTheAnswer(t *testing.T) {
 func TestLinksOfAnAnswerAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, new(web))
-		list := blocklist.Default()
-		list.Sources = []string{filepath.Join(t.TempDir(), "list")}
-		must(t, os.WriteFile(list.Sources[0], []byte("blocked.example\n"), 0o600))
-		var err error
-		b.deps.Policy.Blocklist, err = blocklist.New(list, blocklist.Deps{})
-		must(t, err)
-		must(t, b.deps.Policy.Blocklist.Follow(t.Context(), list.Sources))
+		b.block("blocked.example")
 		b.place()
 		task, _ := b.next()
 		b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Links: []frontier.Link{

@@ -144,8 +144,8 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		return false, err
 	}
 	written = true
-	if out.Ending == frontier.Done && fin.Refused == 0 { // otherwise they are not on disk: the sink could not keep the page
-		remember(fresh)
+	if out.Ending == frontier.Done { // otherwise they are not on disk: the sink could not keep the page
+		remember(fresh, fin.Refusing)
 	}
 	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: !fromFiles(&res) && isHTML(&res)})
 	page = l.record(task, url, visit, &res, out, fin, size, found)
