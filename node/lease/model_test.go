@@ -31,7 +31,7 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 	cfg := Default()
 	w := newWorld(t, cfg, seed)
 	w.loss, w.repeat, w.late = 0.05, 0.05, 0.05
-	ids, addrs := names(6), servers(28)
+	ids, addrs := names(6), servers(40)
 	settled := slices.Clone(ids) // the nodes keep it, and ids changes
 	w.startAll(settled...)
 	// change shows other members to all nodes, to each at its own time.
@@ -201,7 +201,7 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 	w.shutdown()
 	sum := w.sum
 	t.Logf("%d grants, %d leased at the end, %+v", w.grants, leased, sum)
-	if w.grants < 100 || leased < 10 || sum.Refused < 50 || sum.Released < 10 {
+	if w.grants < 200 || leased < 10 || sum.Refused < 50 || sum.Released < 10 {
 		t.Error("too little happened")
 	}
 	return sum.Expired
