@@ -23,7 +23,7 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("compare", out, "Usage: proxima compare [FLAGS] DIR ...\n"+
 		"Reads the logs of all nodes below each DIR and says which assigner was better, by how much, and why.\n", "")
 	asJSON := flags.Bool("json", false, "print JSON for programs (docs/compare.md)")
-	page := pageFlag(flags, "html", "", "also write a page with plots to this `file`")
+	page := flags.String("html", "", "also write a page with plots to this `file`")
 	by := flags.String("by", compare.ByAssigner, "`what` a row is: "+strings.Join(compare.Bys(), ", "))
 	against := flags.String("against", "", "`row` or assigner that the others are compared to; random by default")
 	seed := flags.Uint64("seed", 1, "`seed` of the confidence intervals")
@@ -33,6 +33,9 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	if !slices.Contains(compare.Bys(), *by) {
 		return exit{exitUsage, fmt.Errorf("-by %q is none of %s", *by, strings.Join(compare.Bys(), ", "))}
+	}
+	if err := checkPage("-html", *page); err != nil {
+		return err
 	}
 	r, err := compare.Read(ctx, dirs, compare.Options{Seed: *seed, By: *by, Against: *against})
 	switch {
@@ -49,7 +52,7 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 		fmt.Fprint(out, r.Text())
 	}
 	if *page != "" {
-		err = errors.Join(err, writePage(string(*page), func(w io.Writer) error { return report.Write(w, r, node.Version()) }))
+		err = errors.Join(err, writePage(*page, func(w io.Writer) error { return report.Write(w, r, node.Version()) }))
 	}
 	return err
 }
@@ -69,27 +72,13 @@ func commandLine(words ...string) string {
 	return line
 }
 
-// pageName is a flag that names the file of a page.
-type pageName string
-
-// pageFlag adds such a flag.
-func pageFlag(flags *flagSet, name, value, usage string) *pageName {
-	page := pageName(value)
-	flags.Var(&page, name, usage)
-	return &page
-}
-
-// Set takes the name of a file. What is printed says more than the page, so the two must not be mixed.
-func (p *pageName) Set(path string) error {
+// checkPage refuses "-" as the file of a page: what is printed says more than the page, so the two must not be mixed.
+func checkPage(flag, path string) error {
 	if path == "-" {
-		return errors.New("- names no file: the page cannot be printed")
+		return exit{exitUsage, fmt.Errorf("%s: - names no file: the page cannot be printed", flag)}
 	}
-	*p = pageName(path)
 	return nil
 }
-
-// String returns the name.
-func (p *pageName) String() string { return string(*p) }
 
 // writePage writes a page or a plot beside the one of that name and then puts it in its place, so that a failure leaves the older one as it was.
 // Pipes and devices are written to directly.
@@ -119,9 +108,12 @@ func runFigures(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("figures", out, "Usage: proxima figures [-o FILE] DIR ...\n"+
 		"Shows the figures of the thesis of 2009 beside those of our runs. Each DIR has runs of one of the scenarios bandwidth, "+
 		"load, server, single and fourteen.\n", "")
-	path := pageFlag(flags, "o", "figures.html", "`file` of the page")
+	path := flags.String("o", "figures.html", "`file` of the page")
 	dirs, err := parseSome(flags, args, 1, math.MaxInt, "figures needs a folder of runs for each scenario (proxima figures -h)")
 	if err != nil {
+		return err
+	}
+	if err := checkPage("-o", *path); err != nil {
 		return err
 	}
 	var results []*compare.Result
@@ -132,7 +124,7 @@ func runFigures(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		results = append(results, r)
 	}
-	err = writePage(string(*path), func(w io.Writer) error {
+	err = writePage(*path, func(w io.Writer) error {
 		return report.Figures(w, results, node.Version(), commandLine(append([]string{"figures"}, args...)...))
 	})
 	if err == nil {
