@@ -13,7 +13,7 @@ type chunks struct {
 	line []byte     // is to pass before more is read
 	left uint64     // bytes of the chunk that are to pass
 	next chunksLine // is read after that
-	bare bool       // there was a bare LF: who knows what else comes on its connection
+	bare bool       // there was a bare LF: the connection must serve no further request
 }
 
 // chunksLine is what a line of a body in chunks says.

@@ -22,7 +22,7 @@ type headFilter struct {
 	dropped int   // bytes
 	drops   bool  // the last field was dropped, and so are its continuations
 	chunked bool  // there was a Transfer-Encoding of this name
-	odd     bool  // a head began oddly: who knows what else comes on its connection
+	odd     bool  // a head began oddly: its connection must serve no further request
 }
 
 const (

@@ -188,10 +188,13 @@ func (s *server) retire() {
 
 // leave closes the connections over HTTP/2 that a request has left idle, if none becomes idle any more.
 func (s *server) leave() {
+	if s.h2 == nil {
+		return
+	}
 	s.mu.Lock()
 	retired := s.retired
 	s.mu.Unlock()
-	if retired && s.h2 != nil {
+	if retired {
 		s.h2.CloseIdleConnections()
 	}
 }
