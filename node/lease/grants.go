@@ -34,7 +34,7 @@ type grant struct {
 	boot, id  uint64 // of the holder's latest message that counted
 	successor string // the only node that may have it next, until reserved
 	reserved  time.Time
-	remote    time.Time // until when a peer may download under the lease of an earlier life
+	remote    time.Time // until when a peer may download under a lease that its holder has lost, or had in an earlier life
 	quiet     time.Time // until when the server must be left alone
 }
 

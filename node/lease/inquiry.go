@@ -26,8 +26,8 @@ import (
 //   - If a member cannot answer, the inquiry fails and this node waits. A member that is gone for a lease and the skew has no leases
 //     left, because grantors do not renew for members that are not alive.
 //   - Members that only others see are asked as well.
-//   - A page that a peer still downloads for an earlier life of a holder counts until it must be over. Requests of that life that
-//     arrive later are refused.
+//   - A page that a peer still downloads under a lease that its holder has lost, or had in an earlier life, counts until it must
+//     be over. Requests of that life that arrive later are refused.
 
 // inquiry is one attempt.
 type inquiry struct {
