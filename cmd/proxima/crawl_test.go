@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -387,15 +389,23 @@ func TestInterruptWithoutReader(t *testing.T) {
 
 // TestKill: a kill at any moment loses no page, and repeats no more than what was under way.
 func TestKill(t *testing.T) {
-	const kills = 3
-	s := newSite(t, 400, func(context.Context, int) { time.Sleep(2 * time.Millisecond) })
+	const kills, step = 3, 80
+	var asked, most atomic.Int64 // no page beyond the most is answered, so that no crawl ends before its kill
+	s := newSite(t, 400, func(ctx context.Context, _ int) {
+		if asked.Add(1) > most.Load() {
+			<-ctx.Done()
+		}
+	})
 	data := t.TempDir()
 	for i := range kills {
+		most.Store(asked.Load() + step + step/2)
+		seen := s.Finished()
 		p := start(t, s.crawl(t, data)...)
-		until(t, fmt.Sprintf("kill %d", i+1), func() bool { return s.Finished() >= (i+1)*80 })
+		until(t, fmt.Sprintf("kill %d", i+1), func() bool { return s.Finished() >= seen+step })
 		p.Kill()
 		p.want(-1)
 	}
+	most.Store(math.MaxInt64)
 	if _, err := os.Stat(filepath.Join(data, "status.sock")); err != nil {
 		t.Errorf("the killed node left no socket, so nothing was tested: %v", err)
 	}
