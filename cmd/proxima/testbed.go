@@ -148,13 +148,10 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 // runScenario runs a scenario, in namespaces if it can: then the program starts itself again inside them. It creates a folder if none is
 // named.
 func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Writer) error {
-	s, err := testbed.Load(name, f.settings...)
-	if err == nil && (f.RTT == "") != (f.Cities == "") {
-		err = errors.New("-rtt and -cities need each other")
+	if (f.RTT == "") != (f.Cities == "") {
+		return exit{exitUsage, errors.New("-rtt and -cities need each other")}
 	}
-	if err == nil {
-		err = testbed.Drawable(s, f.Options)
-	}
+	s, err := testbed.LoadDrawable(name, f.Options, f.settings...)
 	if err != nil {
 		return exit{exitUsage, err}
 	}

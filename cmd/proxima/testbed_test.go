@@ -203,8 +203,9 @@ func TestScenarioThatCannotBeDrawn(t *testing.T) {
 	if err := os.WriteFile("own.toml", []byte(scenario), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	const said = `nodes[0].cities: "Pariss" is neither a city nor a country`
+	const said = `own.toml:2: nodes[0].cities: "Pariss" is neither a city nor a country`
 	told(t, exitUsage, [][]string{{"testbed run own.toml -out there", said}, {"testbed run own.toml", said},
+		{"testbed run ci -set sites.0.cities=[\"Pariss\"]", `: draw sites: sites[0].cities: "Pariss" is`},
 		{"testbed run ci -rtt rtt -cities none", "open none: no such file"}}...)
 	if made, err := os.ReadDir("."); err != nil || len(made) != 1 {
 		t.Errorf("%v, %v: only the scenario should be there", made, err)

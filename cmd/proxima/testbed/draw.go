@@ -115,6 +115,14 @@ func Draw(s Scenario, m *world.Matrix) (*Plan, error) {
 // micro rounds ms to whole µs, for readable files.
 func micro(ms float64) float64 { return math.Round(ms*1000) / 1000 }
 
+// misplaced is the error about a key that names a place which the world does not have.
+type misplaced struct {
+	key string
+	err error
+}
+
+func (e *misplaced) Error() string { return e.key + ": " + e.err.Error() }
+
 // cityPicker picks cities at random. It picks each city once before it repeats any.
 type cityPicker struct {
 	all, left []int
@@ -193,7 +201,7 @@ func (p *Plan) addNodes(m *world.Matrix) error {
 	for i, g := range p.Scenario.Nodes {
 		d, err := newCityPicker(m, g.Cities, rnd)
 		if err != nil {
-			return fmt.Errorf("draw nodes: nodes[%d].cities: %w", i, err)
+			return fmt.Errorf("draw nodes: %w", &misplaced{fmt.Sprintf("nodes[%d].cities", i), err})
 		}
 		for _, name := range groupNames(g.Name, g.Count) {
 			n := PlannedNode{Group: g.Name, CPU: cmp.Or(g.CPU, 1), NAT: g.NAT, Node: rundir.Node{Name: name}}
@@ -259,7 +267,7 @@ func (p *Plan) addServers(m *world.Matrix, addresses []netip.Addr) error {
 	for i, g := range p.Scenario.Sites {
 		d, err := newCityPicker(m, g.Cities, rnd)
 		if err != nil {
-			return fmt.Errorf("draw sites: sites[%d].cities: %w", i, err)
+			return fmt.Errorf("draw sites: %w", &misplaced{fmt.Sprintf("sites[%d].cities", i), err})
 		}
 		for _, name := range groupNames(g.Name, g.Count) {
 			s := PlannedServer{Name: name, Site: g, Server: rundir.Server{Software: SoftwarePages}}

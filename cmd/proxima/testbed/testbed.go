@@ -27,6 +27,7 @@ import (
 	"proxima/cmd/proxima/terminal"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/world"
+	"proxima/node/strict"
 )
 
 // Options say how to run a scenario.
@@ -104,14 +105,23 @@ func Run(ctx context.Context, s Scenario, o Options) error {
 	return nil
 }
 
-// Drawable says why no world can be drawn for a scenario: a place that is no city, or files of round trips that cannot be read.
-func Drawable(s Scenario, o Options) error {
-	s = Parts(s, o)[0].Scenario
-	m, err := s.matrix()
-	if err == nil {
-		_, err = Draw(s, m)
+// LoadDrawable loads a scenario as Load does. It says why no world can be drawn for it: a place that is no city, with its line where no setting
+// has written the text anew, or files of round trips that cannot be read.
+func LoadDrawable(name string, o Options, set ...string) (Scenario, error) {
+	s, err := Load(name, set...)
+	if err != nil {
+		return Scenario{}, err
 	}
-	return err
+	drawn := Parts(s, o)[0].Scenario
+	m, err := drawn.matrix()
+	if err == nil {
+		_, err = Draw(drawn, m)
+	}
+	var where *misplaced
+	if file, text, again := read(name); errors.As(err, &where) && len(set) == 0 && again == nil {
+		err = fmt.Errorf("%s:%d: %w", file, strict.Lines(text).Find(where.key), where)
+	}
+	return s, err
 }
 
 func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out terminal.Printer) (err error) {
