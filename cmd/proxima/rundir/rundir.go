@@ -150,7 +150,7 @@ type Testbed struct {
 	Packets         int64   `json:"packets"`
 	DroppedPlanned  int64   `json:"dropped_planned"`   // by configured loss, full emulated queues and partitions
 	DroppedForOwn   int64   `json:"dropped_unplanned"` // because the emulation had no room for them
-	// CPUBusy is the share of the machine's processors in use. WaitP99Ms is how long nodes waited for a core.
+	// CPUBusy is the share of the machine's processors in use. WaitP99Ms is how long nodes waited for a core, 0 where nobody measured it.
 	CPUBusy   float64 `json:"cpu_busy"`
 	WaitP99Ms float64 `json:"cpu_wait_p99_ms"`
 	Cores     int     `json:"cores"`

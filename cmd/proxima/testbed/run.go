@@ -281,7 +281,11 @@ func quality(s emulate.Stats, ratios []float64) rundir.Testbed {
 func (r *run) printQuality(t rundir.Testbed) {
 	r.out.Say("emulation %s: %d packets, late by %.2f ms (p50) and %.2f ms (p99); dropped as planned %d, unplanned %d", t.Emulation,
 		t.Packets, t.DelayErrorP50Ms, t.DelayErrorP99Ms, t.DroppedPlanned, t.DroppedForOwn)
-	r.out.Say("machine: %.0f %% of %d cores busy; nodes waited for a core for up to %.2f ms (p99)", 100*t.CPUBusy, t.Cores, t.WaitP99Ms)
+	waits := ""
+	if t.WaitP99Ms > 0 {
+		waits = fmt.Sprintf("; nodes waited for a core for up to %.2f ms (p99)", t.WaitP99Ms)
+	}
+	r.out.Say("machine: %.0f %% of %d cores busy%s", 100*t.CPUBusy, t.Cores, waits)
 	r.out.Say("calibration: %d downloads by an ordinary client took %.2f times the time of the model (p10 %.2f, p90 %.2f)", t.Calibrations,
 		t.CalibrationP50, t.CalibrationP10, t.CalibrationP90)
 	if !t.Trusted {

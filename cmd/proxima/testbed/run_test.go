@@ -375,6 +375,18 @@ func TestRunBesideItsModel(t *testing.T) {
 	}
 }
 
+// TestWaitsThatNobodyMeasured: nothing is said of waits for a core where the emulation or the kernel does not measure them.
+func TestWaitsThatNobodyMeasured(t *testing.T) {
+	for wait, want := range map[time.Duration]bool{0: false, 3 * time.Millisecond: true} {
+		var out bytes.Buffer
+		r := &run{out: terminal.New(&out)}
+		r.printQuality(quality(emulate.Stats{Emulation: emulate.Portable, WaitP99: wait}, nil))
+		if got := strings.Contains(out.String(), "waited for a core"); got != want || !strings.Contains(out.String(), "cores busy") {
+			t.Errorf("waits of %v:\n%s", wait, &out)
+		}
+	}
+}
+
 // TestLoadOfTheMachine: the load that a portable run tells is that of the machine, whatever runs there, not that of its own process.
 func TestLoadOfTheMachine(t *testing.T) {
 	idle, total, err := emulate.Ticks()

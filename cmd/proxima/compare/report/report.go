@@ -147,7 +147,10 @@ func trusted(t compare.Testbed) *trust {
 	v := &trust{Bad: !*t.Trusted}
 	if t.DelayErrorP99Ms != nil {
 		v.Pairs = []pair{{"emulation", t.Emulation}, {"delay error p50", millis(t.DelayErrorP50Ms)}, {"delay error p99", millis(t.DelayErrorP99Ms)},
-			{"packets dropped unplanned", humanize.Comma(t.Dropped)}, {"processors busy", fmt.Sprintf("%.0f%s%%", 100*t.Busy, gap)}, {"wait for a core p99", millis(&t.WaitP99Ms)}}
+			{"packets dropped unplanned", humanize.Comma(t.Dropped)}, {"processors busy", fmt.Sprintf("%.0f%s%%", 100*t.Busy, gap)}}
+		if t.WaitP99Ms > 0 {
+			v.Pairs = append(v.Pairs, pair{"wait for a core p99", millis(&t.WaitP99Ms)})
+		}
 	}
 	if t.Calibrations > 0 {
 		v.Pairs = append(v.Pairs, pair{"measured / truth", fmt.Sprintf("%.2f (%.2f to %.2f)", t.CalibrationP50, t.CalibrationP10, t.CalibrationP90)})

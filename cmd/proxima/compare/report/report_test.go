@@ -302,6 +302,12 @@ func TestEachSeedHasItsFigures(t *testing.T) {
 }
 
 func TestTrustIsPlain(t *testing.T) {
+	measured := sample(3, 3)
+	measured.Testbed.WaitP99Ms = 2
+	const waits = "wait for a core"
+	if !strings.Contains(written(t, measured), waits) || strings.Contains(written(t, sample(3, 3)), waits) {
+		t.Error("waits for a core are those that were measured")
+	}
 	if page := written(t, sample(3, 3)); !strings.Contains(page, "Testbed: to be trusted") || strings.Contains(page, "ot to be trusted") {
 		t.Error("a good run is not said to be good")
 	}
