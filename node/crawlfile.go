@@ -64,7 +64,8 @@ func readCrawlFile(dir string) (was crawlFile, err error) {
 	return was, nil
 }
 
-// recall finds out what the node crawls: by its seeds, and by what earlier starts have kept. The caller has locked the directory.
+// recall finds out what the node crawls: by its seeds, and by what earlier starts have kept. told.keep keeps it for the next start, once this one
+// has not failed. The caller has locked the directory.
 func (n *Node) recall() error {
 	path, scope := crawlFilePath(n.cfg.Node.Data), n.cfg.Scope
 	was, err := readCrawlFile(n.cfg.Node.Data)
@@ -109,7 +110,7 @@ func (n *Node) recall() error {
 		return fmt.Errorf("read %s: %w: %w", path, frontier.ErrDamaged, err)
 	}
 	n.operator.hold(now.Paused)
-	return now.keep(n.cfg.Node.Data)
+	return nil
 }
 
 // notesOn tells the operator what a crawl continues, and what is new. In an overlay its limits hold for all starts together.

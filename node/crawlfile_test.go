@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -164,6 +165,38 @@ func TestStaleSeedsAreNotKept(t *testing.T) {
 	}
 	if now, err := os.ReadFile(file); err != nil || string(now) != string(text) {
 		t.Errorf("the file is now %s, %v", now, err)
+	}
+}
+
+// TestFailedStartsAreForgotten: a start that fails, as where its sink is a file or its port is taken, leaves nothing for the next one to go on with.
+func TestFailedStartsAreForgotten(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, errors.Join(os.WriteFile(file, nil, 0o600), peer.Keygen(file+".secret")))
+	for what, spoil := range map[string]func(*node.Config){
+		"sink":    func(c *node.Config) { c.Sink.URL = "file://" + file },
+		"console": func(c *node.Config) { c.Console.Listen = taken.Addr().String() },
+		"peers": func(c *node.Config) {
+			c.Peer.Secret, c.Peer.Listen, c.Member.Bind = file+".secret", taken.Addr().String(), "127.0.0.1:0"
+		},
+	} {
+		cfg := config(t)
+		wrong := cfg
+		spoil(&wrong)
+		if _, err := node.New(wrong, seeds(t, "http://typo.test/"), node.Deps{}); err == nil {
+			t.Fatalf("%s: no error", what)
+		}
+		n, err := node.New(cfg, seeds(t, "http://a.test/"), node.Deps{})
+		must(t, err)
+		if notes := n.Notes(); slices.ContainsFunc(notes, func(note string) bool { return strings.Contains(note, "typo") }) {
+			t.Errorf("%s: %q", what, notes)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = n.Run(over)
+		must(t, err)
 	}
 }
 

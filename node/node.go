@@ -214,6 +214,9 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if n.overlay != nil {
 		n.overlay.place(n.loop)
 	}
+	if err = n.told.keep(); err != nil {
+		return nil, err
+	}
 	return n, nil
 }
 

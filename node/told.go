@@ -174,6 +174,13 @@ func (s *told) paused() bool {
 	return s.file.Paused
 }
 
+// keep writes crawl.json.
+func (s *told) keep() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keepLocked(s.file)
+}
+
 // keepLocked writes crawl.json.
 func (s *told) keepLocked(next crawlFile) error {
 	if err := next.keep(s.node.cfg.Node.Data); err != nil {
