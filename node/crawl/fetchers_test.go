@@ -29,8 +29,9 @@ func TestFetchersAreAsManyAsAreWanted(t *testing.T) {
 		f := new(fetchers)
 		f.want(3)
 		over := make(chan struct{})
-		var running atomic.Int64
+		var running, started atomic.Int64
 		go f.run(func() {
+			started.Add(1)
 			running.Add(1)
 			go func() {
 				defer running.Add(-1)
@@ -55,10 +56,11 @@ func TestFetchersAreAsManyAsAreWanted(t *testing.T) {
 		}
 		close(over)
 		synctest.Wait()
+		before := started.Load()
 		f.want(20)
 		synctest.Wait()
-		if got := running.Load(); got != 0 {
-			t.Errorf("%d run after the end", got)
+		if got, more := running.Load(), started.Load()-before; got != 0 || more != 0 {
+			t.Errorf("%d run after the end, %d were started", got, more)
 		}
 	})
 }

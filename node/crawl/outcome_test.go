@@ -54,6 +54,7 @@ func TestJudge(t *testing.T) {
 		{name: "nobody", class: fetch.NoIdentity, ending: frontier.Again, trouble: frontier.Forbidden},
 		{name: "stopped", class: fetch.Canceled, ending: frontier.Again, trouble: frontier.Interrupted},
 		{name: "no right", class: fetch.NoRight, ending: frontier.Again, trouble: frontier.Interrupted},
+		{name: "no right for another try", class: fetch.NoRight, sent: true, ending: frontier.Again, trouble: frontier.Interrupted},
 	} {
 		res := &fetch.Result{Class: c.class, Sent: c.sent, Status: c.status, Header: http.Header{}, Timing: fetch.Timing{Total: time.Second}}
 		if c.after != "" {
@@ -65,6 +66,9 @@ func TestJudge(t *testing.T) {
 		}
 		if says := c.trouble != frontier.Interrupted && c.trouble != frontier.Forbidden; says != (out.Elapsed == time.Second) {
 			t.Errorf("%s: it took %v", c.name, out.Elapsed)
+		}
+		if asked := c.trouble != frontier.Forbidden && (c.class != fetch.NoRight || c.sent); out.Asked != asked {
+			t.Errorf("%s: its server was asked: %v", c.name, out.Asked)
 		}
 		if c.ending != frontier.Done && out.Reason == "" {
 			t.Errorf("%s: no reason", c.name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -283,6 +284,13 @@ func TestReasonsForDropsAreBounded(t *testing.T) {
 	if drops["blocked: host0.test"] != 1 {
 		t.Error("the first reasons are not told apart")
 	}
+	g := l.reader.gather()
+	for range 3 {
+		g.drop("nofollow")
+	}
+	if want := []drop{{"nofollow", 3}}; !slices.Equal(g.drops, want) {
+		t.Errorf("one page drops %v, want %v", g.drops, want)
+	}
 }
 
 // A host that comes back from another node brings the robots.txt that was read there: what is remembered of it is no longer true.
@@ -319,7 +327,12 @@ func TestParserThatPanics(t *testing.T) {
 		task := &frontier.Task{Kind: frontier.Robots, Host: "http://a.example", URL: mustParse(t, "http://a.example/robots.txt")}
 		res := &fetch.Result{Status: 301, Location: "/robots"}
 		var out frontier.Outcome
-		if b.reader.read(task, res, &out, b.reader.gather()); out.Ending != frontier.Again || out.Trouble != frontier.Busy || !strings.Contains(out.Reason, "panic") {
+		g := b.reader.gather()
+		g.links, g.fresh = make([]frontier.Link, 1), make([]reference, 1)
+		if b.reader.read(task, res, &out, g); len(g.links)+len(g.fresh) > 0 {
+			t.Errorf("%d links are left, %d to be remembered, which nobody was offered", len(g.links), len(g.fresh))
+		}
+		if out.Ending != frontier.Again || out.Trouble != frontier.Busy || !strings.Contains(out.Reason, "panic") {
 			t.Errorf("a robots.txt ends with %+v", out)
 		}
 	})

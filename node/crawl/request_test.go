@@ -31,6 +31,22 @@ func TestHoursAreAskedBeforeARequest(t *testing.T) {
 	}
 }
 
+// A site is read from its directory, however few there are, and other sites and nodes without it ask servers.
+func TestSiteOfADirectory(t *testing.T) {
+	p := policy(t)
+	name, files := "docs", new(fetch.Files)
+	var err error
+	p.Sites, err = site.New([]site.Entry{{Host: site.Names{"a.test"}, Files: &name}}, site.Settings{})
+	must(t, err)
+	if p.files("http://a.test") != nil {
+		t.Error("read from a directory that is not there")
+	}
+	p.Files = map[string]*fetch.Files{name: files}
+	if p.files("http://a.test") != files || p.files("http://b.test") != nil {
+		t.Error("not read from its directory, or another site is")
+	}
+}
+
 // A page that redirects to itself until it gets its cookie is asked again with it, and then read, unless its site is set to have no cookies.
 // The pages that follow have the cookie at once.
 func TestPageBehindACookie(t *testing.T) {

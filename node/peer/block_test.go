@@ -71,6 +71,7 @@ func FuzzOutboxEntries(f *testing.F) {
 	}
 	value := encodeBlock(1, body)
 	f.Add(encodeKey(kindQueued, "a1", 7), value)
+	f.Add(append(encodeKey(kindQueued, "a1", 7), 0), value)
 	f.Add([]byte{1, 'q', 0}, []byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		if k, err := decodeKey(key); err == nil && !bytes.Equal(encodeKey(k.kind, k.peer, k.seq), key) {

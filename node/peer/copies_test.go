@@ -118,6 +118,14 @@ func TestUrgentLinksAreCopiedAtOnce(t *testing.T) {
 		if o.Settled(added) {
 			t.Error("a later link is copied as well")
 		}
+		o.Hurry()
+		sleep(time.Millisecond)
+		add(t, o, "b", linksOf("w", 3))
+		o.Hurry() // at the same instant, and nothing else waits
+		sleep(time.Millisecond)
+		if n := c.kept["c"]; n != 12 {
+			t.Errorf("another node keeps %d of 12 links", n)
+		}
 	})
 }
 
@@ -279,5 +287,19 @@ func TestKeptLinksOfAnEarlierLife(t *testing.T) {
 		if err := o.Keep(t.Context(), "d", map[string][]*wire.Link{"b": linksOf("x", 3)}); err != nil || o.Pending() != 3 {
 			t.Errorf("%d of 3 links are kept: %v", o.Pending(), err)
 		}
+	}
+}
+
+// What could not be kept, because its sender did not wait, is kept when it is sent again.
+func TestLinksThatCouldNotBeKept(t *testing.T) {
+	o := opened(t, peer.Default(), peer.OutboxDeps{})
+	ended, end := context.WithCancel(t.Context())
+	end()
+	links := map[string][]*wire.Link{"b": linksOf("x", 3)}
+	if err := o.Keep(ended, "d", links); !errors.Is(err, context.Canceled) {
+		t.Errorf("kept for a sender that has gone: %v", err)
+	}
+	if err := o.Keep(t.Context(), "d", links); err != nil || o.Pending() != 3 {
+		t.Errorf("%d of 3 links are kept: %v", o.Pending(), err)
 	}
 }

@@ -47,6 +47,7 @@ func TestFormsOfFields(t *testing.T) {
 		{replicate(nil, "http://victim.example\x1b", 1, "/"), "items[1].record.host: "},
 		{replicate(nil, "", 1, "/"), "items[1].record.host: "},
 		{replicate(nil, "http://victim.example", 1, "/a\x00\x00b"), "items[1].chunk.pending[0].path: "},
+		{replicate(nil, "http://victim.example", 1, "/a b"), "items[1].chunk.pending[0].path: "},
 		{replicate(nil, "http://victim.example", 1, ""), "items[1].chunk.pending[0].path: "},
 		{&wire.DeliverRequest{Links: []*wire.Link{{Url: "http://a/"}}}, ""},
 		{&wire.ClaimRequest{Records: []*wire.Record{{Host: "http://a"}, {Host: "http://a", Epoch: math.MaxUint64}}}, "records[1].epoch"},
@@ -75,6 +76,7 @@ func TestFormsOfFields(t *testing.T) {
 		{&wire.StoreResponse{Answers: []*wire.StoreAnswer{{Newer: &wire.Record{Host: "x"}}}}, "answers[0].newer.host"},
 		{&wire.FetchRequest{Page: &wire.RemoteFetch{Url: "http://a/", Server: []byte{}}}, "page.server"},
 		{&wire.FetchResponse{Result: &wire.FetchResult{Timing: &wire.Timing{TotalUs: math.MaxInt64}}}, "result.timing.total_us"},
+		{&wire.QuotaResponse{Epoch: maxEpoch + 1}, "epoch"},
 		{&wire.IdleRequest{}, ""},
 	} {
 		err := f.check(c.in.ProtoReflect())
