@@ -387,6 +387,7 @@ func TestIndex(t *testing.T) {
 	for _, u := range []string{"http://www.Example.org/B?y=2&x=1", "https://example.org:8443/ä", "http://127.0.0.1:8080",
 		"http://www2.example.org/100%/a|b?c=%zz", "http://[2001:db8::1]/"} {
 		ex := exchange(u, "body of "+u)
+		ex.Time = ex.Time.In(time.FixedZone("elsewhere", 3600))
 		ex.ResponseHead = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n")
 		f.write(ex)
 	}

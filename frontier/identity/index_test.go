@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -89,4 +91,26 @@ func TestIdentitiesAreBounded(t *testing.T) {
 			t.Errorf("a URL of %d bytes is %v", len(c.raw), reason)
 		}
 	}
+}
+
+// What is remembered of a name keeps no page in memory that the name is a part of.
+func TestRememberedNamesAreCopies(t *testing.T) {
+	var recent recentDomains
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range len(recent) {
+		page := fmt.Sprintf("%sw%d.example.org", strings.Repeat("x", 1<<16), i)
+		if of := recent.of(page[1<<16:]); of != "example.org" {
+			t.Errorf("the domain of %s is %s", page[1<<16:], of)
+		}
+	}
+	if took := heap() - before; took > 1<<20 {
+		t.Errorf("%d names take %d bytes", len(recent), took)
+	}
+	runtime.KeepAlive(&recent)
 }

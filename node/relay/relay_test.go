@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -277,29 +278,44 @@ type zeroes struct{}
 
 func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
 
-// TestItBeginsAsItWas: a node that was direct before is never taken for anything else while it asks, even if all packets of a round are lost.
+// TestItBeginsAsItWas: a node that was direct before is never taken for anything else while it asks, even if all packets of a round are lost,
+// of every other one.
 // It finds out all the same that it is not direct any more.
 func TestItBeginsAsItWas(t *testing.T) {
 	inBed(t, func(b *bed) {
-		var packets atomic.Int64
-		for _, place := range []int{0, 10, 20} {
-			b.start(place, func(d *relay.Deps) {
-				knock := d.Knock
-				d.Knock = func(id string, packet []byte) {
-					if id != netsim.ID(40) || packets.Add(1) > 3 { // of the first round
-						knock(id, packet)
-					}
+		var mu sync.Mutex
+		rounds := map[string]int{} // numbers, by the packets
+		lossy := func(d *relay.Deps) {
+			knock := d.Knock
+			d.Knock = func(id string, packet []byte) {
+				mu.Lock()
+				defer mu.Unlock()
+				n, again := rounds[string(packet)]
+				if id == netsim.ID(40) && !again {
+					n = len(rounds)
+					rounds[string(packet)] = n
 				}
-			})
+				if id != netsim.ID(40) || n%2 == 1 {
+					knock(id, packet)
+				}
+			}
+		}
+		for _, place := range []int{0, 10, 20} {
+			b.start(place, lossy)
 		}
 		behind := b.shielded(35)
 		time.Sleep(20 * time.Second)
 		again := b.start(40, func(d *relay.Deps) { d.First = view.Direct })
 		b.shield(50, true)
-		moved := b.start(50, func(d *relay.Deps) { d.First = view.Direct })
-		time.Sleep(time.Minute)
-		if ways := again.published(); !slices.Equal(ways, []view.Reach{view.Direct}) || packets.Load() < 4 {
-			t.Errorf("it published %v, after %d packets", ways, packets.Load())
+		moved := b.start(50, func(d *relay.Deps) {
+			lossy(d)
+			d.First = view.Direct
+		})
+		time.Sleep(5 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if ways := again.published(); !slices.Equal(ways, []view.Reach{view.Direct}) || len(rounds) < 6 {
+			t.Errorf("it published %v, in %d rounds", ways, len(rounds))
 		}
 		if moved.said().Reach != view.Outbound || behind.said().Reach != view.Outbound {
 			t.Errorf("behind NATs they take themselves for %v and %v", moved.said().Reach, behind.said().Reach)

@@ -108,6 +108,40 @@ func TestWhatIsNoFrame(t *testing.T) {
 	}
 }
 
+// TestConnectionThatComesLate: one that comes when another one is in use is closed: it would hold a place at its other end.
+func TestConnectionThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := inner(t)
+		r.links["peer"] = newLink(r.ctx, "peer")
+		r.links["peer"].open.Store(true)
+		r.deps.Connect = func(context.Context, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			go func() {
+				_, _ = io.ReadFull(there, make([]byte, len(hello{}.append(nil))))
+				r.mu.Lock() // so that the link is still asked when the relay has answered
+				_, _ = there.Write([]byte{accepted})
+			}()
+			return here, nil
+		}
+		conn, err := r.race(t.Context(), "peer", id{}, Calls, []string{"relay"})
+		if err != nil || len(r.waiting) != 1 {
+			t.Fatalf("%v, the link is asked for %d connections", err, len(r.waiting))
+		}
+		late, there := net.Pipe()
+		for _, come := range r.waiting {
+			come <- late
+		}
+		r.mu.Unlock()
+		_ = there.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := there.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the late one: %v", err)
+		}
+		_ = conn.Close()
+		r.stop()
+		r.work.Wait()
+	})
+}
+
 // TestRoomForAnswers: 64 connections are made at once at the request of members. One that only asks whether it can be dialled waits three
 // seconds, so its place is free then: many nodes behind NATs may ask at once.
 func TestRoomForAnswers(t *testing.T) {

@@ -407,7 +407,7 @@ func TestDiskErrors(t *testing.T) {
 	}
 }
 
-// A rotation that fails costs no line.
+// A rotation that fails costs no line. When one has succeeded, files are as long as before.
 func TestRotationFails(t *testing.T) {
 	dir := t.TempDir()
 	var reports []error
@@ -432,8 +432,17 @@ func TestRotationFails(t *testing.T) {
 	must(t, os.Rename(dir+".away", dir))
 	fetch()
 	fetched(t, dir, 0, want...)
-	if files, _ := Files(dir, LogFetch); len(files) < 2 || j.Err() != nil {
+	for range 3 {
+		fetch()
+	}
+	files, _ := Files(dir, LogFetch)
+	if len(files) < 3 || j.Err() != nil {
 		t.Errorf("files %v, %v", files, j.Err())
+	}
+	for _, file := range files[1:] {
+		if info, err := os.Stat(file); err != nil || info.Size() > cfg.LogFileBytes {
+			t.Errorf("%v, %d bytes in %s", err, info.Size(), file)
+		}
 	}
 }
 

@@ -452,14 +452,17 @@ func TestDirectoryThatHangs(t *testing.T) {
 	})
 }
 
-// A directory that hangs at the start, too, does not hold up the start for long. What was downloaded is there once it answers.
+// A directory that hangs at the start, too, does not hold up the start for long. What was downloaded is there once it answers, be it with an
+// error at first.
 func TestDirectoryThatHangsAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)
 		answers := make(chan struct{})
 		b.disk.fault = func(step, _ string) error {
 			if step == "open" {
-				<-answers
+				if _, hung := <-answers; hung {
+					return syscall.EIO
+				}
 			}
 			return nil
 		}
@@ -473,6 +476,7 @@ func TestDirectoryThatHangsAtTheStart(t *testing.T) {
 		if st := l.Status(); !strings.Contains(st.Trouble, "nothing went on for 1m0s") || st.Packages > 0 {
 			t.Errorf("%+v", st)
 		}
+		answers <- struct{}{}
 		close(answers)
 		l.flush()
 		l.stop()

@@ -360,6 +360,14 @@ func noise(size int) string {
 	return hex.EncodeToString(text)
 }
 
+func TestBytesText(t *testing.T) {
+	for n, want := range map[int64]string{1<<20 - 1: "1023 KiB", 1 << 20: "1 MiB", 10<<30 - 1: "10239 MiB", 10 << 30: "10 GiB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("%d bytes are %s, want %s", n, got, want)
+		}
+	}
+}
+
 // What cannot be archived, and what is larger than all that may wait, is refused for good; not what lacks room for now.
 func TestUnfit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,6 +21,9 @@ func TestCutRecords(t *testing.T) {
 	if err := r.read(whole, mark); err != nil || len(r.parts[1]) != 300 {
 		t.Errorf("%v, %d bytes", err, len(r.parts[1]))
 	}
+	if err := r.read(whole[len(mark):], mark); !errors.Is(err, errDamaged) {
+		t.Errorf("a record without a mark: %v", err)
+	}
 	for n := range whole {
 		if err := r.read(whole[:n], mark); !errors.Is(err, errDamaged) {
 			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
