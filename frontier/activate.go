@@ -261,10 +261,13 @@ func (a *activation) activateHost(h *host) (err error) {
 	h.leftover = rec.partial
 	h.nextDue = rec.nextAt() // later than the search for due hosts found if the host was dropped meanwhile
 	a.mu.Unlock()
-	if reason != "" {
-		_, err = a.giveUp(context.Background(), h.name, reason, until)
-	} else if err = a.read(h); err == nil {
+	if err := a.read(h); err != nil {
+		return err
+	}
+	if reason == "" {
 		err = a.noneDue(h)
+	} else if a.holdsURLs(h) { // else a role or an import that has ended brought it in, as it may have URLs
+		_, err = a.giveUp(context.Background(), h.name, reason, until)
 	}
 	if err != nil {
 		return err
@@ -277,6 +280,13 @@ func (a *activation) activateHost(h *host) (err error) {
 		a.useful = a.useful || rests.Sub(now) <= longSleep
 	})
 	return nil
+}
+
+// holdsURLs says that a host on the workbench has URLs to ask for, in its window or on disk.
+func (a *activation) holdsURLs(h *host) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return h.windowed() > 0 || h.onDisk()
 }
 
 // load asks the ledger for the record of a host. If URLs were reported done by another node, it first has them taken out of their blocks.

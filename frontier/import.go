@@ -163,6 +163,9 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 	if ended, err = l.decidePages(b, h, u.Pages); err != nil {
 		return err
 	}
+	if rec := &h.rec; rec.digest.Pages > 0 && rec.endedUntil.After(time.Now()) { // they wait until it may be taken up again
+		rec.next = max(rec.next, stampOf(rec.endedUntil))
+	}
 	for _, hash := range u.Done {
 		was, err := l.decideDone(b, h, hash)
 		if err != nil {
