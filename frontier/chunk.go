@@ -20,9 +20,13 @@ type HostState struct {
 	// that a node has reached it since. A replica is told with the waits of the host, so that a hand-off to it need not send that.
 	TriedBy      string
 	ReachedSince bool
-	// Retries counts the calls of Retry. Of two copies, the one with more is right about Wait and Level.
+	// Retries counts the calls of Retry. Of two copies, the one with more is right about Wait, Level and GivenUp.
 	Retries uint64
-	Robots  *RobotsFile // nil if unknown
+	// GivenUp is how long links to the host are refused, because it was given up; 0 if they are not. WhyGivenUp is the reason. Who owns the host
+	// decides that, and other copies follow.
+	GivenUp    time.Duration
+	WhyGivenUp string
+	Robots     *RobotsFile // nil if unknown
 	// Done, Failed and Dropped count the URLs that ended that way.
 	Done, Failed, Dropped uint64
 }

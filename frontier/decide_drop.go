@@ -3,7 +3,6 @@ package frontier
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -29,8 +28,8 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 	rec.partial, rec.loose = nil, false
 	rec.failures = 0
 	rec.digest.drop()
-	rec.endedUntil, rec.endReason = until, strings.ToValidUTF8(reason[:min(len(reason), maxEndReason)], "")
-	if !until.IsZero() {
+	changed := !until.IsZero() || !rec.endedUntil.IsZero()
+	if rec.giveUp(until, reason); !until.IsZero() {
 		l.marked.add(h.host)
 	}
 	if rec.digest.Pages > 0 { // the pages stay, and wait until the host may be taken up again
@@ -47,7 +46,10 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 	at := l.seq
 	b.news = append(b.news, func(t *transfers, now time.Time) { t.droppedLocked(h.host, at, now) })
 	l.count.ended(Dropped, reason, n)
-	b.changed(h.host, (*Change).drop)
+	b.changed(h.host, func(c *Change) {
+		c.drop()
+		c.State = c.State || changed
+	})
 	return n, nil
 }
 

@@ -154,6 +154,9 @@ func readState(txn *tx, host string, rec *record, now time.Time) (*HostState, er
 	if !rec.notBefore.IsZero() && rec.failures == 0 { // another node may well reach it
 		s.Wait = max(0, rec.notBefore.Sub(now))
 	}
+	if rec.endedUntil.After(now) {
+		s.GivenUp, s.WhyGivenUp = rec.endedUntil.Sub(now), rec.endReason
+	}
 	if until := rec.robotsUntil; until.After(now) {
 		body, err := readValue(txn, hostKey(kindRobots, host))
 		if err != nil {

@@ -198,7 +198,7 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 		}
 		h.rec.notBefore, h.rec.level, h.rec.failures = time.Time{}, 0, 0
 		h.rec.triedBy, h.rec.reachedSince = "", false
-		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
+		h.rec.giveUp(time.Time{}, "")
 		h.rec.retries++
 		b.touched[name] = h
 		b.changed(name, func(c *Change) { c.State = true })

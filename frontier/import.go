@@ -12,7 +12,8 @@ import (
 //   - Unknown pending URLs become pending, unless the host was given up here since. If it was given up there since, the pending URLs here
 //     are forgotten first. Config.MaxHostURLs does not apply.
 //   - Done hashes become done, even if they are pending here, and stay done.
-//   - Of two states the stricter politeness and the younger robots.txt win. Of two records of a page the later visit wins.
+//   - Of two states the stricter politeness and the younger robots.txt win. A host that was given up there is given up here, unless it is
+//     owned. Of two records of a page the later visit wins.
 //
 // If the disk is full, Import returns ErrDiskFull, and the sender keeps the host. If the host is owned, Import waits until none of its tasks
 // is out before it takes over done URLs, pages and state. The context bounds that wait.
@@ -150,10 +151,10 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 		u.entries = nil // they were given up here
 	}
 	if len(u.entries) > 0 { // they were found after the host was given up, so it is crawled again
-		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
+		h.rec.giveUp(time.Time{}, "")
 	}
 	if u.State != nil {
-		l.unite(b, h, u.State, time.Now())
+		l.unite(b, h, u, time.Now())
 	}
 	b.bytes += 8 * len(u.Done)
 	b.urls += len(u.entries)
@@ -219,22 +220,27 @@ func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended int, err
 
 // unite gives a host the stricter politeness of two, and the robots.txt that stays valid longer. What Retry ended in one of them counts in
 // neither.
-func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
-	rec := &h.rec
+func (l *ledger) unite(b *batch, h *hostEntry, u *union, now time.Time) {
+	rec, s := &h.rec, u.State
+	most := time.Duration(l.longest.Load())
 	if s.SinceRequest >= 0 {
 		rec.lastRequest = later(rec.lastRequest, now.Add(-s.SinceRequest))
 	}
 	if s.Retries > rec.retries {
 		rec.retries, rec.notBefore, rec.level = s.Retries, time.Time{}, 0
 		rec.triedBy, rec.reachedSince = "", false
+		rec.giveUp(time.Time{}, "")
 	}
 	if s.Retries == rec.retries {
 		if s.Wait > 0 {
-			rec.notBefore = later(rec.notBefore, now.Add(min(s.Wait, time.Duration(l.longest.Load()))))
+			rec.notBefore = later(rec.notBefore, now.Add(min(s.Wait, most)))
 		}
 		rec.level = max(rec.level, s.Level)
 		if rec.role != Owned { // else a replica repeats what the owner has told it before
 			rec.triedBy, rec.reachedSince = s.TriedBy, s.ReachedSince
+			if s.GivenUp > 0 && u.Drops == rec.digest.Drops && rec.digest.Pending() == 0 { // else it was taken up again, or given up anew
+				rec.giveUp(later(rec.endedUntil, now.Add(min(s.GivenUp, most))), s.WhyGivenUp)
+			}
 		}
 	}
 	rec.crawlDelay = max(rec.crawlDelay, s.CrawlDelay)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"proxima/frontier/coder"
@@ -151,6 +152,11 @@ func (r *record) mark(seq uint64, i, n int) (complete bool) {
 	}
 	r.partial = slices.Delete(r.partial, at, at+1)
 	return true
+}
+
+// giveUp has links to the host refused until a time, for a reason. With a zero time they are not.
+func (r *record) giveUp(until time.Time, reason string) {
+	r.endedUntil, r.endReason = until, strings.ToValidUTF8(reason[:min(len(reason), maxEndReason)], "")
 }
 
 // nextAt returns when the host must come in for its pages; 0 for never.

@@ -27,6 +27,7 @@ func chunkToWire(c frontier.Chunk) *wire.Chunk {
 			SinceRequestMs: milliseconds(s.SinceRequest), WaitMs: s.Wait.Milliseconds(), CrawlDelayMs: s.CrawlDelay.Milliseconds(),
 			Level: uint32(s.Level), Done: s.Done, Failed: s.Failed, Dropped: s.Dropped,
 			TriedBy: s.TriedBy, ReachedSince: s.ReachedSince, Retries: s.Retries,
+			GivenUpMs: s.GivenUp.Milliseconds(), GivenUpWhy: s.WhyGivenUp,
 		}
 		if r := s.Robots; r != nil {
 			w.State.Robots = &wire.RobotsFile{Body: r.Body, ValidMs: r.Valid.Milliseconds()}
@@ -76,6 +77,7 @@ func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
 			SinceRequest: duration(s.GetSinceRequestMs()), Wait: max(0, duration(s.GetWaitMs())), CrawlDelay: max(0, duration(s.GetCrawlDelayMs())),
 			Level: uint8(min(s.GetLevel(), 60)), Done: s.GetDone(), Failed: s.GetFailed(), Dropped: s.GetDropped(),
 			TriedBy: s.GetTriedBy(), ReachedSince: s.GetReachedSince(), Retries: min(s.GetRetries(), maxCount),
+			GivenUp: max(0, duration(s.GetGivenUpMs())), WhyGivenUp: s.GetGivenUpWhy(),
 		}
 		if len(c.State.TriedBy) > frontier.MaxID {
 			return c, errMalformed

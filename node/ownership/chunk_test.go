@@ -55,7 +55,7 @@ func TestBoundsOfAChunk(t *testing.T) {
 	for _, k := range []struct{ said, meant int64 }{
 		{-5, -1}, {0, 0}, {7, 7}, {week.Milliseconds(), week.Milliseconds()}, {week.Milliseconds() + 1, week.Milliseconds()},
 	} {
-		w := &wire.Chunk{Drops: 1<<32 + 1, State: &wire.HostState{SinceRequestMs: k.said, WaitMs: k.said, CrawlDelayMs: k.said, Level: 61,
+		w := &wire.Chunk{Drops: 1<<32 + 1, State: &wire.HostState{SinceRequestMs: k.said, WaitMs: k.said, CrawlDelayMs: k.said, Level: 61, GivenUpMs: k.said,
 			Robots: &wire.RobotsFile{ValidMs: k.said}}}
 		c, err := chunkFromWire(w)
 		if err != nil {
@@ -65,7 +65,7 @@ func TestBoundsOfAChunk(t *testing.T) {
 		if k.meant < 0 {
 			never = -1
 		}
-		if s := c.State; c.Drops != 1<<32 || s.Level != 60 || s.SinceRequest != never || s.Wait != wait || s.CrawlDelay != wait || s.Robots.Valid != wait {
+		if s := c.State; c.Drops != 1<<32 || s.Level != 60 || s.SinceRequest != never || s.Wait != wait || s.CrawlDelay != wait || s.GivenUp != wait || s.Robots.Valid != wait {
 			t.Errorf("%d ms are taken as %+v, %+v", k.said, *s, *s.Robots)
 		}
 		if back := chunkToWire(c).GetState().GetSinceRequestMs(); back != max(-1, k.meant) {
@@ -90,6 +90,7 @@ func TestNewer(t *testing.T) {
 func TestAChunkArrives(t *testing.T) {
 	sent := frontier.Chunk{Drops: 2,
 		State: &frontier.HostState{SinceRequest: 3 * time.Second, Wait: 4 * time.Second, CrawlDelay: 5 * time.Second, Level: 6, Done: 7, Failed: 8, Dropped: 9, Retries: 10, TriedBy: "another", ReachedSince: true,
+			GivenUp: 11 * time.Second, WhyGivenUp: "no such name",
 			Robots: &frontier.RobotsFile{Body: []byte("allow"), Valid: 10 * time.Second}},
 		Pending: []frontier.PendingURL{{Path: "/4", Depth: 11, Hops: 12}, {Path: "/3", Sitemap: true}},
 		Done:    []uint64{14, 13},

@@ -54,7 +54,7 @@ func FuzzChunk(f *testing.F) {
 			}
 		}
 		if s := c.State; s != nil && (s.Wait < 0 || s.Wait > maxWait || s.CrawlDelay < 0 || s.CrawlDelay > maxWait ||
-			s.SinceRequest > maxWait || s.Level > 60 ||
+			s.SinceRequest > maxWait || s.GivenUp < 0 || s.GivenUp > maxWait || s.Level > 60 ||
 			s.Robots != nil && (s.Robots.Valid < 0 || s.Robots.Valid > maxWait || len(s.Robots.Body) > maxRobots)) {
 			t.Errorf("state %+v", *s)
 		}

@@ -1686,8 +1686,12 @@ type HostState struct {
 	Retries uint64 `protobuf:"varint,9,opt,name=retries,proto3" json:"retries,omitempty"`
 	// tried_by is the node that could not reach the host when it last tried, and left it to another; "*" if no node took it. reached_since says
 	// that a node has reached it since.
-	TriedBy       string `protobuf:"bytes,10,opt,name=tried_by,json=triedBy,proto3" json:"tried_by,omitempty"`
-	ReachedSince  bool   `protobuf:"varint,11,opt,name=reached_since,json=reachedSince,proto3" json:"reached_since,omitempty"`
+	TriedBy      string `protobuf:"bytes,10,opt,name=tried_by,json=triedBy,proto3" json:"tried_by,omitempty"`
+	ReachedSince bool   `protobuf:"varint,11,opt,name=reached_since,json=reachedSince,proto3" json:"reached_since,omitempty"`
+	// given_up_ms is for how long links to the host are refused because it was given up, and given_up_why the reason in words. Who owns the host
+	// decides that, and other copies follow.
+	GivenUpMs     int64  `protobuf:"varint,12,opt,name=given_up_ms,json=givenUpMs,proto3" json:"given_up_ms,omitempty"`
+	GivenUpWhy    string `protobuf:"bytes,13,opt,name=given_up_why,json=givenUpWhy,proto3" json:"given_up_why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1797,6 +1801,20 @@ func (x *HostState) GetReachedSince() bool {
 		return x.ReachedSince
 	}
 	return false
+}
+
+func (x *HostState) GetGivenUpMs() int64 {
+	if x != nil {
+		return x.GivenUpMs
+	}
+	return 0
+}
+
+func (x *HostState) GetGivenUpWhy() string {
+	if x != nil {
+		return x.GivenUpWhy
+	}
+	return ""
 }
 
 type RobotsFile struct {
@@ -3679,7 +3697,7 @@ const file_overlay_proto_rawDesc = "" +
 	"\rClaimResponse\x12(\n" +
 	"\x05newer\x18\x01 \x03(\v2\x12.proxima.v1.RecordR\x05newer\x12\x14\n" +
 	"\x05later\x18\x02 \x03(\tR\x05later\x12\x1c\n" +
-	"\tcontested\x18\x03 \x03(\tR\tcontested\"\xda\x02\n" +
+	"\tcontested\x18\x03 \x03(\tR\tcontested\"\x9c\x03\n" +
 	"\tHostState\x12(\n" +
 	"\x10since_request_ms\x18\x01 \x01(\x03R\x0esinceRequestMs\x12\x17\n" +
 	"\await_ms\x18\x02 \x01(\x03R\x06waitMs\x12$\n" +
@@ -3692,7 +3710,10 @@ const file_overlay_proto_rawDesc = "" +
 	"\aretries\x18\t \x01(\x04R\aretries\x12\x19\n" +
 	"\btried_by\x18\n" +
 	" \x01(\tR\atriedBy\x12#\n" +
-	"\rreached_since\x18\v \x01(\bR\freachedSince\";\n" +
+	"\rreached_since\x18\v \x01(\bR\freachedSince\x12\x1e\n" +
+	"\vgiven_up_ms\x18\f \x01(\x03R\tgivenUpMs\x12 \n" +
+	"\fgiven_up_why\x18\r \x01(\tR\n" +
+	"givenUpWhy\";\n" +
 	"\n" +
 	"RobotsFile\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x19\n" +
