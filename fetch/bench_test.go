@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -53,28 +52,4 @@ func BenchmarkGet(b *testing.B) {
 		}
 		b.ReportMetric(float64(ours)/float64(theirs), "times-net/http")
 	})
-}
-
-// BenchmarkDecode decodes a page of 100 kB.
-func BenchmarkDecode(b *testing.B) {
-	var page strings.Builder
-	for i := range 2000 {
-		fmt.Fprintf(&page, "<li><a href=\"/item/%d\">Item %x</a></li>\n", i*i, i*7919)
-	}
-	for _, coding := range []string{"gzip", "br", "zstd"} {
-		b.Run(coding, func(b *testing.B) {
-			body := pack(b, []byte(page.String()), coding)
-			c := newClient(b, testConfig(), Deps{})
-			b.SetBytes(int64(page.Len()))
-			b.ReportAllocs()
-			for b.Loop() {
-				buf := c.buffers.get(0)
-				w := &wire{body: strings.NewReader(string(body)), limit: 1 << 20, watch: &exchange{}, budget: c.large, large: true}
-				if err := c.decode(buf, w, []string{coding}, 1<<20); err != nil || len(*buf) != page.Len() {
-					b.Fatal(err, len(*buf))
-				}
-				c.buffers.put(buf)
-			}
-		})
-	}
 }

@@ -66,17 +66,6 @@ func BenchmarkUpdate(b *testing.B) {
 	})
 }
 
-func BenchmarkPublish(b *testing.B) {
-	x := newTraffic()
-	n := newOurs(1, 1).nodes[0]
-	x.ours(n, 100)
-	b.ReportAllocs()
-	for b.Loop() {
-		x.ours(n, 1)
-		n.Publish(start)
-	}
-}
-
 func TestUpdateDoesNotAllocate(t *testing.T) {
 	x := newTraffic()
 	n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -355,52 +354,6 @@ func TestMissAllocatesNothing(t *testing.T) {
 	if least != 0 {
 		t.Errorf("%v allocations", least)
 	}
-}
-
-func BenchmarkLookup(b *testing.B) {
-	var text strings.Builder
-	text.WriteString(manyHosts(100_000))
-	for i := range 100_000 {
-		fmt.Fprintf(&text, "10.%d.%d.%d/%d\n", i>>16, i>>8&255, i&255, 24+i%9)
-	}
-	l := listOf(b, text.String())
-	addr := netip.MustParseAddr("192.0.2.1")
-	for name, f := range map[string]func() bool{
-		"HostMiss": func() bool { _, ok := l.Host("www.some.example.net"); return !ok },
-		"HostHit":  func() bool { _, ok := l.Host("www.host-70.example-70.org"); return ok },
-		"AddrMiss": func() bool { _, ok := l.Addr(addr); return !ok },
-		"URLNone":  func() bool { _, ok := l.URL("https://www.example.net/a/b/c"); return !ok },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if !f() {
-					b.Fatal("wrong answer")
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkRead reads a million hosts and reports the memory that stays.
-func BenchmarkRead(b *testing.B) {
-	const n = 1_000_000
-	text := manyHosts(n)
-	b.SetBytes(int64(len(text)))
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
-	var l *List
-	for b.Loop() {
-		l = listOf(b, text)
-	}
-	b.ReportMetric(float64(heap()-before)/n, "B/entry")
-	runtime.KeepAlive(l)
-	runtime.KeepAlive(text)
 }
 
 // What is told holds beside the sources, from one call to the next.

@@ -288,20 +288,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkParse(b *testing.B) {
-	var s strings.Builder
-	s.WriteString(urlset)
-	for i := range 10_000 {
-		fmt.Fprintf(&s, "<url><loc>https://www.example.org/section/page-%d?view=full&amp;x=1</loc><lastmod>2026-01-02</lastmod><priority>0.5</priority></url>\n", i)
-	}
-	body := []byte(s.String())
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		got, err := Parse(body, Default())
-		if err != nil || len(got.URLs) != 10_000 {
-			b.Fatalf("%d URLs, error %v", len(got.URLs), err)
-		}
-	}
-}

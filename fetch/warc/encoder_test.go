@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -414,30 +413,5 @@ func TestIndex(t *testing.T) {
 		if l.Mime != mime || l.Status != "200" || l.Filename != f.name {
 			t.Errorf("%q", line)
 		}
-	}
-}
-
-func BenchmarkEncode(b *testing.B) {
-	for _, revisits := range []bool{false, true} {
-		b.Run(fmt.Sprintf("revisits=%v", revisits), func(b *testing.B) {
-			f := begin(b, testConfig())
-			var page strings.Builder
-			noise := rand.New(rand.NewPCG(1, 2))
-			for page.Len() < 60_000 {
-				fmt.Fprintf(&page, "<li><a href=\"/item/%d\">Item number %d</a></li>\n", noise.IntN(1e6), noise.IntN(1e3))
-			}
-			ex := exchange("http://example.org/", page.String())
-			b.SetBytes(int64(len(ex.Body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				r, err := f.Encode(ex)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if revisits {
-					r.Stored()
-				}
-			}
-		})
 	}
 }

@@ -299,14 +299,6 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-func BenchmarkNewPlan(b *testing.B) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	s := sampleOf(rnd, 10_000, 10, day, logNormal(rnd))
-	for b.Loop() {
-		Default().NewPlan(s, 1_000_000)
-	}
-}
-
 func BenchmarkNext(b *testing.B) {
 	plan := Default().NewPlan(new(Sample), 1_000_000)
 	h, now := looked(10, 3, day), time.Unix(1e9, 0)

@@ -114,17 +114,3 @@ func FuzzForms(f *testing.F) {
 		}
 	})
 }
-
-// Each link of a message costs next to nothing.
-func BenchmarkFormsOfLinks(b *testing.B) {
-	f := newForms()
-	m := &wire.DeliverRequest{}
-	for range 1000 {
-		m.Links = append(m.Links, &wire.Link{Url: "http://a.example/", Depth: 3})
-	}
-	for b.Loop() {
-		if err := f.check(m.ProtoReflect()); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -153,20 +153,6 @@ func manyEntries(n int) []Entry {
 	return list
 }
 
-// BenchmarkFor asks 9,001 entries about URLs that three of them are for, and that one is for.
-func BenchmarkFor(b *testing.B) {
-	tab := table(b, manyEntries(3000)...)
-	for _, c := range []struct{ name, url string }{{"named", "https://site77.example/docs/a.html"}, {"other", "https://www.elsewhere.net/a/b"}} {
-		b.Run(c.name, func(b *testing.B) {
-			u := link(b, c.url)
-			b.ReportAllocs()
-			for b.Loop() {
-				tab.For(u)
-			}
-		})
-	}
-}
-
 // Of an answer whose type is none, or cannot be read, nobody knows that it is unwanted.
 func TestWantedTypes(t *testing.T) {
 	s := Settings{ContentTypes: []string{"Text/html", "application/*"}}
