@@ -65,7 +65,7 @@ func must(t testing.TB, err error) {
 func seeds(t *testing.T, text string) []identity.URL {
 	t.Helper()
 	s, err := identity.ReadSeeds(strings.NewReader(text))
-	if err != nil || s.Bad > 0 {
+	if err != nil || len(s.Errors) > 0 {
 		t.Fatalf("%v %v", err, s.Errors)
 	}
 	return s.URLs

@@ -328,6 +328,12 @@ func TestSeedsOnInput(t *testing.T) {
 	if err != nil || len(seeds) != 3 || !strings.Contains(said.String(), "standard input: line 3") {
 		t.Errorf("%v, %v, %q", seeds, err, said.String())
 	}
+	// Of very many such lines the first are shown, and the others counted.
+	said.Reset()
+	if _, err := readSeeds(cfg, []string{"b.test", "-"}, strings.NewReader(strings.Repeat("mailto:x\n", 1000)), &said); err != nil ||
+		!strings.HasSuffix(said.String(), "left out\nstandard input: and 980 more: left out\n") {
+		t.Errorf("%v, %q", err, said.String())
+	}
 }
 
 // TestNothingCrawledSaysWhy: with the flag that allows what was refused. Without contact a public address is refused before anything is

@@ -18,10 +18,9 @@ const maxSeedErrors = 20
 type Seeds struct {
 	// URLs are the seeds in the order of the file, duplicates included.
 	URLs []URL
-	// Bad is the number of lines that are no URL.
-	Bad int
-	// Errors say what is wrong with the first 20 of those lines, each with its number.
+	// Errors say what is wrong with the first 20 lines that are no URL, each with its number. One more counts the others.
 	Errors []error
+	bad    int // lines
 }
 
 // ReadSeeds reads a list of seeds with one URL on each line. It ignores blank lines, and comments: a # at the start of a line or after
@@ -65,10 +64,11 @@ func ReadSeeds(r io.Reader) (Seeds, error) {
 }
 
 func (s *Seeds) refuse(line int, err error) {
-	s.Bad++
-	if len(s.Errors) < maxSeedErrors {
-		s.Errors = append(s.Errors, fmt.Errorf("line %d: %w", line, err))
+	err = fmt.Errorf("line %d: %w", line, err)
+	if s.bad++; s.bad > maxSeedErrors {
+		err = fmt.Errorf("and %d more", s.bad-maxSeedErrors)
 	}
+	s.Errors = append(s.Errors[:min(len(s.Errors), maxSeedErrors)], err)
 }
 
 // uncomment removes a comment and the blanks around a line.
