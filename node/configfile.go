@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"proxima/node/site"
 	"proxima/node/strict"
 )
@@ -112,12 +110,4 @@ func nearKey(name string) string {
 }
 
 // Text returns the configuration as a file without comments.
-func (c Config) Text() string {
-	var b strings.Builder
-	e := toml.NewEncoder(&b)
-	e.Indent = ""
-	if err := e.Encode(c); err != nil {
-		return "cannot be shown: " + err.Error()
-	}
-	return b.String()
-}
+func (c Config) Text() string { return strict.Text(c) }

@@ -1,6 +1,6 @@
 // Package strict reads TOML without ignoring mistakes. Unknown keys, values of a wrong type and durations without a unit are errors, and every
 // error has file, line and key. The parser alone ignores unknown keys and takes numbers for nanoseconds.
-// Set changes a key in a text of TOML, and HostPort reads an address.
+// Set changes a key in a text of TOML, Text writes one, and HostPort reads an address.
 package strict
 
 import (
@@ -27,6 +27,17 @@ type File struct {
 	places     Places
 	faults     map[int][]error
 	faulty     map[string]bool
+}
+
+// Text returns a value as a file without comments.
+func Text(v any) string {
+	var b strings.Builder
+	e := toml.NewEncoder(&b)
+	e.Indent = ""
+	if err := e.Encode(v); err != nil {
+		return "# cannot be shown: " + err.Error()
+	}
+	return b.String()
 }
 
 // Parse reads a text. It uses path only in errors.

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"proxima/cmd/proxima/rundir"
 	"proxima/node"
 	"proxima/node/peer"
@@ -109,15 +107,7 @@ func (r *run) nodeDir(i int) string {
 }
 
 // Text returns the scenario as a TOML file.
-func (s Scenario) Text() string {
-	var b strings.Builder
-	e := toml.NewEncoder(&b)
-	e.Indent = ""
-	if err := e.Encode(s); err != nil {
-		return "# cannot be shown: " + err.Error()
-	}
-	return b.String()
-}
+func (s Scenario) Text() string { return strict.Text(s) }
 
 // The ports of nodes.
 const (
