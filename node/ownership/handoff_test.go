@@ -293,6 +293,31 @@ func TestFormerOwnerKeepsItsCopyUntilAnotherDoes(t *testing.T) {
 	})
 }
 
+// The disk of the next owner fails when it has written the record of a commit, and the former owner hears of that record before it asks again. The
+// next owner crawls the host all the same.
+func TestCommitThatFailsBehindItsRecord(t *testing.T) {
+	for _, call := range []string{"SetRole", "RoleOf"} {
+		onStage(t, []int{1, 2, 3}, func(s *stage) {
+			host := s.found(3, 1, 2, 3)
+			s.watch(func(l letter) {
+				if l.to == 2 && is[*wire.StoreRequest](l) {
+					s.node(2).fail(&fault{call: call, n: 1})
+				}
+			})
+			if err := s.node(1).handOff(host, 2); err == nil {
+				t.Errorf("%s does not fail", call)
+			}
+			s.watch(nil)
+			if err := s.node(1).own.census.obey(rec(host, 2, 2)); err != nil {
+				t.Fatal(err)
+			}
+			if time.Sleep(time.Minute); !slices.Equal(s.owners(host), []int{2}) {
+				t.Errorf("after a fault of %s %v own the host", call, s.owners(host))
+			}
+		})
+	}
+}
+
 // A newer record that comes before the answer to the commit stays in force.
 func TestNewerRecordOutlivesACommit(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {

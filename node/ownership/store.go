@@ -202,6 +202,7 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 		return res, err
 	}
 	if err := rc.receive(context.WithoutCancel(ctx), from, r); err != nil {
+		rc.queue.addLater(r.Host, time.Now().Add(rc.cfg.RenewEvery)) // once the record is known elsewhere, nobody may ask again
 		return nil, err
 	}
 	return res, nil
