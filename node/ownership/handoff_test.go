@@ -318,6 +318,27 @@ func TestCommitThatFailsBehindItsRecord(t *testing.T) {
 	}
 }
 
+// A node has handed a host over, and cannot compare its copy: the next owner reaches nobody any more, though it counts as alive. When the home has
+// taken the host over, the node gives its copy to the owner that it has then, and its links go there, too.
+func TestCopyOfAHostWhoseNextOwnerIsMute(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host := s.found(3, 1, 2, 3, 4)
+		s.hand(host, 1, 4)
+		time.Sleep(10 * time.Second)
+		s.hand(host, 4, 3)
+		s.lose(func(l letter) bool { return l.from == 4 && l.to == 3 })
+		time.Sleep(5 * time.Second)
+		s.part(3, 1, 2, 4)
+		time.Sleep(5 * time.Minute)
+		for at, urls := range map[int]int{1: 3, 2: 3, 4: 0} {
+			s.node(at).mustHold(host, urls, 0)
+		}
+		if to := s.node(4).own.Destination(LinkToWire(link(host, 3))); to != idOf(1) {
+			t.Errorf("links go to %s", to)
+		}
+	})
+}
+
 // A newer record that comes before the answer to the commit stays in force.
 func TestNewerRecordOutlivesACommit(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {

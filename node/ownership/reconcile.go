@@ -235,12 +235,16 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 		return fmt.Errorf("%w: its home waits for the owner", errLater)
 	}
 	a, err := rc.replicator.push(ctx, r.Owner, r, true)
-	if errors.Is(err, errNotTheirs) && home != v.Self && home != r.Owner {
+	switch {
+	case err == nil:
+	case home == v.Self || home == r.Owner:
+		return err
+	case errors.Is(err, errNotTheirs):
 		_, err = rc.replicator.push(ctx, home, r, true) // the home says who owns the host, or finds out
 		return errors.Join(err, errLater)
-	}
-	if err != nil {
-		return err
+	default:
+		_, e := rc.replicator.compareWith(ctx, home, r) // the owner may be mute, and have lost the host
+		return errors.Join(err, e)
 	}
 	if replica == v.Self {
 		return nil
