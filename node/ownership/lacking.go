@@ -74,11 +74,40 @@ func (s *stream) differs(host string) {
 	}
 }
 
-// doubts reports whether the replicas may lack something that has been lost here.
-func (s *stream) doubts() bool {
+// unsure returns those of some links to known pages that the replicas may lack: all after changes were lost here, otherwise those to finished pages
+// that have been held back since a time. A replica that was mended meanwhile has heard nothing of such a page.
+func (s *stream) unsure(links []frontier.Link, since time.Time) []frontier.Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.cleared
+	if !s.cleared {
+		return links
+	}
+	back := make(map[string]map[uint64]bool)
+	return slices.DeleteFunc(links, func(l frontier.Link) bool {
+		if back[l.URL.Host] == nil {
+			back[l.URL.Host], _ = s.heldLocked(l.URL.Host, since)
+		}
+		return !back[l.URL.Host][l.URL.Hash()]
+	})
+}
+
+// heldLocked returns what has been held back of a host since a time: the hashes of finished pages, and the paths of visited ones.
+func (s *stream) heldLocked(host string, since time.Time) (done map[uint64]bool, pages map[string]bool) {
+	done, pages = make(map[uint64]bool), make(map[string]bool)
+	if w := s.hosts[host]; w == nil || w.held == 0 {
+		return done, pages
+	}
+	for _, b := range s.held {
+		if h := b.hosts[host]; h != nil && !b.at.Before(since) {
+			for _, hash := range h.Done {
+				done[hash] = true
+			}
+			for i := range h.Pages {
+				pages[h.Pages[i].Path] = true
+			}
+		}
+	}
+	return done, pages
 }
 
 // unknown reports whether the replica of a host may not know a URL, and neither does the outbox.

@@ -211,6 +211,26 @@ func TestLinkThatComesWhileAReplicaIsMade(t *testing.T) {
 	})
 }
 
+// A replica had no room for a new page, and is mended when the page is done, but not its links safe: so it hears nothing of the page. A link to the page
+// is acknowledged when the replica has it.
+func TestLinkToAPageThatIsHeldBack(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, other := s.found(3, 1, 2, 3), s.hostOf(3, 2, 1)
+		s.node(2).fill(true)
+		s.node(1).find(link(host, 3))
+		time.Sleep(2 * time.Second)
+		s.lose(func(l letter) bool { return slow(l) || is[*wire.DeliverRequest](l) && l.from == 1 }) // its outbox is slow
+		s.node(1).crawl(host, 3, link(other, 7))
+		s.node(2).fill(false)
+		time.Sleep(40 * time.Second)
+		s.node(2).mustHold(host, 3, 0)
+		s.node(3).find(link(host, 3))
+		if !s.node(3).awaitAnswers(20*time.Second) || !s.node(2).disk.has(host, path(3)) {
+			t.Error("the link is not acknowledged, or on one disk only")
+		}
+	})
+}
+
 // A link is on its way to the replica when its host is to be handed over, and later changes of the host overtake it. It is acknowledged when
 // another node has it.
 func TestLinkThatIsOvertaken(t *testing.T) {

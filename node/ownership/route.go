@@ -274,7 +274,10 @@ func (rt *router) takeIn(ctx context.Context, from string, links []frontier.Link
 	rt.counts.LinksDelivered += uint64(len(links))
 	rt.mu.Unlock()
 	late, err := rt.replicated(ctx, kept)
-	if err == nil && (from == rt.self() || rt.replicator.stream.doubts()) { // in doubt, the replica may not know what is known here
+	if from != rt.self() { // what is here may not be at the replica; not for ever, as it may be full
+		again = rt.replicator.stream.unsure(again, time.Now().Add(-2*rt.cfg.TakeAfter))
+	}
+	if err == nil {
 		err = rt.replicator.repeat(ctx, again, late)
 	}
 	if err != nil {

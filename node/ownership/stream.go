@@ -330,17 +330,7 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 		c.Done, c.Pages = nil, nil
 		return
 	}
-	back, pages := make(map[uint64]bool), make(map[string]bool)
-	for _, b := range s.held {
-		if h := b.hosts[host]; h != nil {
-			for _, hash := range h.Done {
-				back[hash] = true
-			}
-			for i := range h.Pages {
-				pages[h.Pages[i].Path] = true
-			}
-		}
-	}
+	back, pages := s.heldLocked(host, time.Time{})
 	c.Done = slices.DeleteFunc(c.Done, func(hash uint64) bool { return back[hash] })
 	c.Pages = slices.DeleteFunc(c.Pages, func(p frontier.PageRecord) bool { return pages[p.Path] })
 }
