@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -143,20 +144,23 @@ func TestOverlayEqualNodes(t *testing.T) {
 	}
 }
 
-// TestOverlayCost counts messages, requests and answers, while ten nodes crawl in calm with the times of the testbed, where
-// they are dearest: leases of 8 s, and some 23 pages a second on all nodes together.
+var overlayNodes = flag.Int("overlay.nodes", 10, "nodes of TestOverlayCost")
+
+// TestOverlayCost counts messages, requests and answers, while ten nodes (or more) crawl in calm with the times of the testbed, where
+// they are dearest: leases of 8 s, and some 2.3 pages a second for each node.
 func TestOverlayCost(t *testing.T) {
-	at := append(scattered(3, 9), point{300, 300, 5})
+	nodes := *overlayNodes
+	at := append(scattered(3, nodes-1), point{300, 300, 5})
 	inBed(t, at, func(b *bed) {
 		b.cfg = func(_ int, c *node.Config) {
-			c.Termination.ExpectedNodes, c.Termination.RoundEvery = len(at)+1, time.Second
+			c.Termination.ExpectedNodes, c.Termination.RoundEvery = nodes+1, time.Second
 			c.Member.SettleAfter, c.Member.ForgetAfter, c.Member.MajorityWindow, c.Member.HearWithin = 2*time.Second, 10*time.Second, time.Minute, 4*time.Second
 			c.Member.Redial, c.Member.RedialMax, c.Member.AnnounceEvery = 2*time.Second, 10*time.Second, 2*time.Second
 			c.Lease.Time, c.Lease.Skew = 8*time.Second, 5*time.Second
 			c.Ownership.RenewEvery, c.Ownership.SuspendAfter, c.Ownership.TakeAfter, c.Ownership.Collect = 3*time.Second, 9*time.Second, 14*time.Second, 4*time.Second
 			c.RemoteWait, c.Peer.OutboxWait, c.Peer.OutboxBackoff = 20*time.Second, 500*time.Millisecond, 3*time.Second
 		}
-		for i, p := range scattered(4, 48) {
+		for i, p := range scattered(4, nodes*48/10) {
 			b.site(fmt.Sprintf("s%d.test", i), address(i), p, 140, 15_000)
 		}
 		b.startAll(20 * time.Second)
@@ -181,7 +185,8 @@ func TestOverlayCost(t *testing.T) {
 			by[name] -= before[name]
 		}
 		t.Logf("%d pages, %.2f messages a page: %v", pages, float64(all)/float64(pages), by)
-		if pages < 2000 || all > 4*pages || by["Idle"] > 2*120 {
+		most := 4 + nodes/40 // with more nodes, fewer leases of a holder come from one grantor, and share its messages
+		if pages < 200*nodes || all > most*pages || by["Idle"] > 24*nodes {
 			t.Errorf("%d messages for %d pages: %v", all, pages, by)
 		}
 	})
