@@ -3,7 +3,6 @@ package node_test
 import (
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"proxima/node"
 	"proxima/node/console/browsertest"
+	"proxima/scripts/lab"
 )
 
 var shots = flag.String("shots", "", "folder for pictures of the console, as the browser shows it")
@@ -54,12 +54,11 @@ func TestConsoleInABrowser(t *testing.T) {
 	c.Console.TokenFile = filepath.Join(t.TempDir(), "tokens")
 	token := strings.Repeat("secret", 8)
 	must(t, os.WriteFile(c.Console.TokenFile, []byte("anna "+token), 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := lab.Addresses("127.0.0.1", 1)
 	must(t, err)
-	c.Console.Listen = l.Addr().String()
+	c.Console.Listen = free[0]
 	address := "http://" + c.Console.Listen + "/"
 	b := browsertest.New(t, address)
-	l.Close()
 	n, client := onSocket(t, c, depsOf(web), "http://a.test/0")
 	if res, err := client.Get("http://node/api/v1/status"); err != nil || res.StatusCode != http.StatusOK {
 		t.Fatal(res, err)

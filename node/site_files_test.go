@@ -18,6 +18,7 @@ import (
 	"proxima/frontier"
 	"proxima/node"
 	"proxima/node/runlog"
+	"proxima/scripts/lab"
 )
 
 // siteTree writes a site with what directories hold: indexes and none, odd names and types, and dead links.
@@ -60,10 +61,9 @@ func startNginx(t *testing.T, dir string) (authority string, stop func()) {
 	if _, missing := os.Stat(types); err != nil || missing != nil {
 		t.Skip("nginx is not installed, or without " + types + ": what it serves and what is read from disk are not compared")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := lab.Addresses("127.0.0.1", 1)
 	must(t, err)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	_, port, _ := net.SplitHostPort(free[0])
 	work := t.TempDir()
 	conf := fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; master_process off;
 events {}

@@ -19,6 +19,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node"
+	"proxima/scripts/lab"
 )
 
 func TestCrawlToTheEnd(t *testing.T) {
@@ -202,12 +203,11 @@ func TestGoAlone(t *testing.T) {
 func TestCtl(t *testing.T) {
 	s, held, release := heldSite(t, 30, 3)
 	other, data := newSite(t, 4, nil), t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := lab.Addresses("127.0.0.1", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics := l.Addr().String()
-	l.Close()
+	metrics := free[0]
 	p := start(t, "node", "-config", config(t, "[metrics]\nlisten = \""+metrics+"\"\n"), "-data", data, "-allow", "127.0.0.0/8", s.seed())
 	until(t, "it crawls", func() bool { return held.Load() > 0 })
 	at := " -data " + data

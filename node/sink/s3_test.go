@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +19,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"proxima/scripts/lab"
 )
 
 // s3Server is enough of a store for one that is asked to put an object and to tell of it: what a real one refuses, it refuses.
@@ -102,10 +103,9 @@ func minioServer(t *testing.T) string {
 	if err != nil {
 		t.Skip("minio is not installed (go install github.com/minio/minio@latest): the store of the tests alone is tried")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := lab.Addresses("127.0.0.1", 1)
 	must(t, err)
-	addr := l.Addr().String()
-	l.Close()
+	addr := free[0]
 	server := exec.Command(program, "server", "--quiet", "--address", addr, t.TempDir())
 	server.Env = append(os.Environ(), "MINIO_ROOT_USER=key", "MINIO_ROOT_PASSWORD=secretsecret", "CI=true")
 	var out bytes.Buffer

@@ -11,17 +11,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"proxima/scripts/lab"
 )
 
 // freePort is a port of loopback that nobody listens at.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := lab.Addresses("127.0.0.1", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort().Port()
+	return netip.MustParseAddrPort(free[0]).Port()
 }
 
 // newNginx skips a test without nginx.
