@@ -71,12 +71,12 @@ func seeds(t *testing.T, text string) []identity.URL {
 	return s.URLs
 }
 
-// run opens a node and runs it to its end.
+// run opens a node and runs it to its end. What ends by itself has time for it on a machine that does much else.
 func run(ctx context.Context, t *testing.T, c node.Config, deps node.Deps, seed string) (node.End, error) {
 	t.Helper()
 	n, err := node.New(c, seeds(t, seed), deps)
 	must(t, err)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	return n.Run(ctx)
 }
