@@ -171,6 +171,7 @@ func TestMessagesThatComeLate(t *testing.T) {
 			jump time.Duration
 			want error
 		}{"nobody waits": {late, 0, context.Canceled}, "the node slept": {t.Context(), time.Hour, peer.ErrUnavailable}} {
+			synctest.Wait() // the clock has looked at this instant already, and would deal with the gap at once
 			b.jump.Add(int64(c.jump))
 			req := &wire.FetchRequest{Number: 1, Page: encodeFetch(estimateOf(t, "")), WithinMs: 30_000}
 			if resp, err := b.Fetch(c.ctx, "a", req); !errors.Is(err, c.want) || len(b.jobs) > 0 {
