@@ -106,6 +106,9 @@ func runRTT(ctx context.Context, args []string, out, errs io.Writer) error {
 		ends[i] = found[0]
 	}
 	a, b := ends[0], ends[1]
+	if a.ID == b.ID {
+		return fmt.Errorf("%.8s is one node, and has no round trip to itself", a.ID)
+	}
 	fmt.Fprintf(out, "%.8s to %.8s:", a.ID, b.ID)
 	if len(a.Vector) > 0 && len(b.Vector) > 0 {
 		fmt.Fprintf(out, " %.1f ms by their coordinates (error %.0f %% and %.0f %%)", ncoord.Distance(place(a), place(b)), 100*a.Accuracy, 100*b.Accuracy)

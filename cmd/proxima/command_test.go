@@ -92,6 +92,8 @@ func TestCommandLines(t *testing.T) {
 		{crawl + " -scope world a.test", "scope.seed_scope", `"world"`},
 		{crawl + " -allow 127.0.0.1 a.test", "fetch.allow_prefixes"},
 		{crawl + " -warc= a.test", "-warc: it names no directory"},
+		{crawl + " -cpuprofile - a.test", "-cpuprofile: - names no file"},
+		{"keygen -", "keygen: - names no file"},
 		{crawl + " -data " + t.TempDir() + " -warc " + valid + " a.test", "not a directory"},
 		{crawl + " -data " + t.TempDir() + " -warc " + valid + "/below a.test", "not a directory"},
 		{crawl + " -warc d -sink file:///d a.test", "node takes -sink or -warc, not both"},

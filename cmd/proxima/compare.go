@@ -34,7 +34,7 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	if !slices.Contains(compare.Bys(), *by) {
 		return exit{exitUsage, fmt.Errorf("-by %q is none of %s", *by, strings.Join(compare.Bys(), ", "))}
 	}
-	if err := checkPage("-html", *page); err != nil {
+	if err := checkFile("-html", *page); err != nil {
 		return err
 	}
 	r, err := compare.Read(ctx, dirs, compare.Options{Seed: *seed, By: *by, Against: *against})
@@ -72,14 +72,6 @@ func commandLine(words ...string) string {
 	return line
 }
 
-// checkPage refuses "-" as the file of a page: what is printed says more than the page, so the two must not be mixed.
-func checkPage(flag, path string) error {
-	if path == "-" {
-		return exit{exitUsage, fmt.Errorf("%s: - names no file: the page cannot be printed", flag)}
-	}
-	return nil
-}
-
 // writePage writes a page or a plot beside the one of that name and then puts it in its place, so that a failure leaves the older one as it was.
 // Pipes and devices are written to directly.
 func writePage(path string, write func(io.Writer) error) error {
@@ -113,7 +105,7 @@ func runFigures(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPage("-o", *path); err != nil {
+	if err := checkFile("-o", *path); err != nil {
 		return err
 	}
 	var results []*compare.Result

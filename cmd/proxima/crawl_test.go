@@ -247,6 +247,7 @@ func TestCtl(t *testing.T) {
 		{"ctl" + at + " profile x", "no profile"},
 		{"ctl" + at + " block *", `"*"`},
 		{"rtt" + at + "  zz", `0 members have an id that begins with "zz"`},
+		{"rtt" + at + "  ", "to itself"},
 		{"go-alone" + at, "waits for nobody"},
 	}...)
 	res, err := http.Get("http://" + metrics + "/metrics")

@@ -166,3 +166,11 @@ func given(flags *flag.FlagSet, name string) (set bool) {
 	flags.Visit(func(f *flag.Flag) { set = set || f.Name == name })
 	return set
 }
+
+// checkFile refuses "-" as the file that a flag or a command names: it is not printed, since other things are, and must not be mixed with it.
+func checkFile(what, path string) error {
+	if path == "-" {
+		return exit{exitUsage, fmt.Errorf("%s: - names no file, and what is in it cannot be printed", what)}
+	}
+	return nil
+}

@@ -35,6 +35,9 @@ func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
 		fmt.Fprint(out, next)
 		return err
 	}
+	if err := checkFile("keygen", files[0]); err != nil {
+		return err
+	}
 	if err := peer.Keygen(files[0]); err != nil {
 		return err
 	}

@@ -150,6 +150,9 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := checkFile("-cpuprofile", *profile); err != nil {
+		return err
+	}
 	cfg, err := configure(ctx, *file, flags.FlagSet)
 	if err != nil {
 		return exit{exitUsage, err}
