@@ -51,7 +51,7 @@ func (s setting) take(c, from *Config) {
 	reflect.ValueOf(c).Elem().FieldByIndex(s.field).Set(reflect.ValueOf(from).Elem().FieldByIndex(s.field))
 }
 
-// notLive returns the message that a key has to wait.
+// notLive returns the message that a key of the file has to wait.
 func notLive(key string) string {
 	return key + " cannot change while the node runs: it counts from the next start on"
 }
@@ -65,7 +65,7 @@ func (o *Operator) Set(ctx context.Context, key, value, by string) error {
 	case i < 0:
 		return badInput(fmt.Errorf("%q is no key%s", key, hint(key)))
 	case !all[i].live:
-		return fmt.Errorf("%w: %s", ErrNotNow, notLive(key))
+		return fmt.Errorf("%w: %s cannot change while the node runs: set it in the configuration file, which counts from the next start on", ErrNotNow, key)
 	case strings.ContainsAny(value, "\r\n"):
 		return badInput(fmt.Errorf("%s: more than one line", key))
 	}

@@ -41,7 +41,7 @@ func TestSet(t *testing.T) {
 				{"nowhere.fetcher", "1", "no key"}, {"crawl.fetchers.fetcher", "1", "no key"}, {"site.gap", "1", "no key"}, {"", "1", "no key"},
 				{"site", "[]", "cannot change"}, {"crawl", "{}", "no key"},
 				{"blocklist.sources", `["/nowhere/list"]`, "/nowhere/list: no such file"},
-				{"peer.listen", "127.0.0.1:1", "from the next start on"}, {"crawl.max_pages", "9", "from the next start on"},
+				{"peer.listen", "127.0.0.1:1", "from the next start on"}, {"crawl.max_pages", "9", "configuration file, which counts from the next start on"},
 			} {
 				err := n.Operator().Set(ctx, c.key, c.value, "ann")
 				if err == nil || !strings.Contains(err.Error(), c.why) || strings.HasSuffix(c.why, "no key") && !strings.HasSuffix(err.Error(), c.why) {
