@@ -438,3 +438,39 @@ func TestFoldersThatCannotBe(t *testing.T) {
 		t.Error("no folder is no error")
 	}
 }
+
+// TestTruncatedWithoutTimes: where no page has times for both assigners, as with the logs of one node alone, the text says all the same what
+// the star at a name means.
+func TestTruncatedWithoutTimes(t *testing.T) {
+	b := newBed(t, t.TempDir(), twoNodes())
+	for i, label := range b.world.Assigners {
+		b.nodes[0].decide(1, runlog.Assign{Label: label, Host: "a.test", Owner: b.nodes[i].id, Estimates: 9})
+	}
+	b.nodes[0].fetch(2, assigned("nearest", "a.test/1", 40))
+	r := read(t, b.write())
+	if text := r.Text(); !strings.Contains(text, "nearest *") || strings.Count(text, "truncated: 1 of 1 servers had") != 2 {
+		t.Errorf("%q is above\n%s", r.Explain(), text)
+	}
+}
+
+// TestRunWhoseBeginningIsGone: a run whose first log files were deleted begins with the first page of those that are left, not with a later event.
+func TestRunWhoseBeginningIsGone(t *testing.T) {
+	b := newBed(t, t.TempDir(), twoNodes())
+	b.nodes[0].fetch(10, single("", "a.test/1", 1000))
+	b.nodes[0].fetch(30, single("", "a.test/2", 1000))
+	b.nodes[0].at(40).Events().Info(runlog.EventStop)
+	logs := b.nodes[0].logs
+	b.write()
+	log := filepath.Join(logs, "node.jsonl")
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, left, _ := strings.Cut(string(text), "\n") // without the event of the start
+	if err := os.WriteFile(log, []byte(left), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := read(t, logs); len(r.Runs) != 1 || r.Runs[0].Seconds != 21 {
+		t.Errorf("%+v", r.Runs)
+	}
+}

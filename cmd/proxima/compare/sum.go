@@ -167,7 +167,10 @@ func (c *comparer) info(r *run) RunInfo {
 		i.Cores, i.Machine, i.MadeBy = r.testbed.Cores, r.testbed.Machine, r.testbed.Command
 	}
 	if !r.last.IsZero() {
-		i.Seconds = r.last.Sub(r.started).Seconds()
+		if r.first.Before(i.Started) { // the event of the start is lost
+			i.Started = r.first
+		}
+		i.Seconds = r.last.Sub(i.Started).Seconds()
 	}
 	for row := range each(r.rows) {
 		i.Assigners = append(i.Assigners, c.rows[row].assigner)

@@ -155,10 +155,11 @@ func ratios(a Assigner) string {
 	return s
 }
 
-// Explain has a sentence about each row, the fastest first.
+// Explain has a sentence about each row, the fastest first. Rows without times come last.
 func (r *Result) Explain() []string {
 	var list []string
-	for _, a := range r.Order() {
+	untimed := slices.DeleteFunc(slices.Clone(r.Assigners), func(a Assigner) bool { return a.MeanMs != nil })
+	for _, a := range append(r.Order(), untimed...) {
 		var parts []string
 		if d := a.Difference; d != nil {
 			s := fmt.Sprintf("%s (%s; %d pages, %d servers)", versus(d), span95(d), d.Pairs, d.Servers)
