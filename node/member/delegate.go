@@ -178,13 +178,17 @@ func (m delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 // gossipLog turns memberlist's log into events, at most one a second. memberlist never logs while mu is held.
 type gossipLog struct{ *Members }
 
-// Write takes a line of memberlist. It leaves out those that are neither errors nor warnings, and counts those that come too fast.
+// Write takes a line of memberlist. It leaves out those that are neither errors nor warnings, and those about news of an earlier life of this node,
+// which every restart brings: a second node with its id is found out otherwise. It counts those that come too fast.
 func (m gossipLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	if !strings.HasPrefix(text, "[ERR") && !strings.HasPrefix(text, "[WARN") {
 		return len(line), nil
 	}
 	_, text, _ = strings.Cut(text, "] ")
+	if strings.Contains(text, "Refuting an alive message") || strings.Contains(text, "Refuting a dead message (from: "+m.deps.ID+")") {
+		return len(line), nil
+	}
 	silent, heard := m.complaints.Heard(m.now(), time.Second)
 	if silent > 0 {
 		text = fmt.Sprintf("%s (and %d more)", text, silent)

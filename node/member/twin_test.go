@@ -79,3 +79,20 @@ func TestTwinAtTheSameAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestNewsOfAnEarlierLife: every restart brings news of the life before, which is no trouble. That others took this life for dead is.
+func TestNewsOfAnEarlierLife(t *testing.T) {
+	for line, want := range map[string]string{
+		"[WARN] memberlist: Refuting an alive message for 'SELF' (127.0.0.1:7082) meta:([5 4] VS [5 4]), vsn:([1] VS [1])\n": "",
+		"[WARN] memberlist: Refuting a dead message (from: SELF)\n":                                                          "",
+		"[WARN] memberlist: Refuting a dead message (from: other)\n":                                                         "trouble: memberlist: Refuting a dead message (from: other)",
+	} {
+		m := lone(t, func(*Config, *Deps) {})
+		if _, err := (gossipLog{m}).Write([]byte(strings.ReplaceAll(line, "SELF", m.deps.ID))); err != nil {
+			t.Fatal(err)
+		}
+		if got := said(m); got != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+	}
+}
