@@ -195,7 +195,7 @@ func (f crawlFile) keep(dir string) error {
 		err = replaceFile(crawlFilePath(dir), append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("remember seeds: %w", err)
+		return fmt.Errorf("keep what the crawl is told: %w", err)
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func metrics() []metric {
 			put(float64(s.Frontier.Due), "due")
 		}, "state"),
 		counterOf("revisits_total", "Visits of known pages since the start.", func(s *Status, put puts) { put(float64(s.Frontier.Revisited)) }),
-		counterOf("sink_pages_total", "Pages delivered to the sink since the start.", ofSink(func(k *sink.Status, put puts) { put(float64(k.Pages)) })),
+		counterOf("sink_pages_total", "Pages delivered to the sink since the start, once in each format.", ofSink(func(k *sink.Status, put puts) { put(float64(k.Pages)) })),
 		gaugeOf("sink_waiting_packages", "Packages that are not delivered yet.", ofSink(func(k *sink.Status, put puts) { put(float64(k.Waiting)) })),
 		counterOf("sink_failures_total", "Failed tries to deliver a package since the start.", ofSink(func(k *sink.Status, put puts) { put(float64(k.Failures)) })),
 		gaugeOf("members", "Nodes of the overlay that this node sees, itself included.", inOverlay(func(o *OverlayStatus, put puts) {

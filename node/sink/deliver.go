@@ -134,7 +134,7 @@ type Status struct {
 	Waiting int   `json:"waiting"`
 	Used    int64 `json:"used"`
 	Limit   int64 `json:"limit"`
-	// Packages, Pages and Bytes were delivered since the start.
+	// Packages, Pages and Bytes were delivered since the start. Each format has packages of its own, and counts their pages.
 	Packages int   `json:"packages"`
 	Pages    int64 `json:"pages"`
 	Bytes    int64 `json:"bytes"`
