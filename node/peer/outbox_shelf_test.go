@@ -75,8 +75,8 @@ func TestBrokenShelf(t *testing.T) {
 			}
 		}
 		shelf.Before = func(string) error { return errBroken }
-		if err := o.Run(t.Context()); !errors.Is(err, errBroken) {
-			t.Error(err)
+		if err := o.Run(t.Context()); !errors.Is(err, errBroken) || o.Pending() != 32 {
+			t.Errorf("%v, %d links wait, want 32", err, o.Pending())
 		}
 		shelf.Before = nil
 		o, _ = running(t, peer.Default(), deps)

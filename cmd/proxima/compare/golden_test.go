@@ -134,7 +134,7 @@ func TestTextFits(t *testing.T) {
 		}
 	}
 	holds(t, strings.Join(strings.Fields(text), " "), "scenario two, seed 7: 2 nodes, 2 servers", "testbed: may be trusted", "nearest",
-		"74 % less time per page than random", "not certain", "may be chance", "decided with 2 estimates per server after 4 s",
+		"74 % less time per page than random", "not certain", "may be chance", "decided with 2 estimates per server after 4 s", "berlin Berlin 6 0.0 1 2.0 333.3 64 –",
 		"50 % of its servers went to the best node", "communication failure", "404 Not Found", "lost 0")
 }
 

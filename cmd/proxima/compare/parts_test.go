@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"proxima/node/runlog"
@@ -112,6 +113,23 @@ func TestColumnsCountCharacters(t *testing.T) {
 	var b bytes.Buffer
 	if grid(&b, [][]string{{"city", "ms"}, {"Zürich", dash}, {"Rome", "10"}}); b.String() != "city    ms\nZürich   "+dash+"\nRome    10\n" {
 		t.Errorf("columns that do not fit:\n%s", b.String())
+	}
+}
+
+// TestRecordsComeInOrder: those of one key come together, by run, batch and time, in whatever order the logs were read.
+func TestRecordsComeInOrder(t *testing.T) {
+	s := records{most: 100}
+	want := []record{{key: 1, time: 9}, {key: 2, run: 0, batch: 1, time: 7}, {key: 2, run: 0, batch: 2, time: 3}, {key: 2, run: 0, batch: 2, time: 4},
+		{key: 2, run: 0, batch: 2, time: 4, node: 1}, {key: 2, run: 1, time: 1}}
+	for i := range want {
+		if err := s.add(want[len(want)-1-i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []record
+	s.groups(func(g []record) { got = append(got, g...) })
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -156,6 +156,11 @@ func TestPagesThatOnlySomeGotAreTold(t *testing.T) {
 		b.nodes[page%2].fetch(9, assigned("nearest", fmt.Sprintf("a.test/%d", page), 50+450*float64(page%2)))
 		b.nodes[1].fetch(9, assigned("random", fmt.Sprintf("a.test/%d", page), 500))
 	}
+	for _, label := range []string{"nearest", "random"} { // a page that nobody got
+		fails := assigned(label, "a.test/broken", 10)
+		fails.Status = 503
+		b.nodes[1].fetch(9, fails)
+	}
 	dir := b.write()
 	const says = "pages have no times"
 	if n := strings.Join(read(t, dir).Notes(), "\n"); strings.Contains(n, says) {
@@ -164,7 +169,7 @@ func TestPagesThatOnlySomeGotAreTold(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(b.nodes[0].logs)); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, strings.Join(read(t, dir).Notes(), "\n"), "2 of 4 pages have no times, since the nodes of some assigners got them")
+	holds(t, strings.Join(read(t, dir).Notes(), "\n"), "2 of 5 pages have no times, since the nodes of some assigners got them")
 }
 
 // alone writes a run of one assigner, in which each server's page takes so many ms, or fails at 0.

@@ -196,8 +196,12 @@ func TestBudgetIsHard(t *testing.T) {
 func TestHomesShareTheServers(t *testing.T) {
 	cfg := Default()
 	w := newWorld(cfg, 5)
-	count := 0
+	count, seeds := 0, map[uint64]bool{}
 	for i, h := range share(w) {
+		if seeds[h.batch.Seed] {
+			t.Errorf("home %d draws as another one does", i)
+		}
+		seeds[h.batch.Seed] = true
 		if h.node != i {
 			t.Errorf("home %d is node %d", i, h.node)
 		}

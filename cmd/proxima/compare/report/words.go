@@ -74,7 +74,7 @@ func percent(v *float64) string {
 }
 
 func millis(v *float64) string {
-	if v == nil || math.IsNaN(*v) {
+	if v == nil {
 		return dash
 	}
 	return figure(v) + gap + "ms"
