@@ -264,7 +264,7 @@ func TestSitemapsInMemoryAreBounded(t *testing.T) {
 	})
 }
 
-// Reasons that name what is particular do not grow without bound, and nothing goes uncounted.
+// Reasons that name what is particular do not grow without bound, and nothing goes uncounted; nor do answers.
 func TestReasonsForDropsAreBounded(t *testing.T) {
 	l := newReading(t)
 	const links = 5000
@@ -285,8 +285,13 @@ func TestReasonsForDropsAreBounded(t *testing.T) {
 		t.Error("the first reasons are not told apart")
 	}
 	g := l.reader.gather()
+	var answers Stats
 	for range 3 {
 		g.drop("nofollow")
+		answers.row("404")
+	}
+	if answers.Rows["404"] != 3 {
+		t.Errorf("of three answers, %v are counted", answers.Rows)
 	}
 	if want := []drop{{"nofollow", 3}}; !slices.Equal(g.drops, want) {
 		t.Errorf("one page drops %v, want %v", g.drops, want)

@@ -31,6 +31,18 @@ func TestHoursAreAskedBeforeARequest(t *testing.T) {
 	}
 }
 
+// A pattern of the blocklist is one of whole URLs.
+func TestPatternBlocksURLs(t *testing.T) {
+	b := newBed(t, new(web))
+	b.block("http://a.example/p*")
+	p := b.deps.Policy
+	for url, blocked := range map[string]bool{"http://a.example/page": true, "http://a.example/x": false, "http://b.example/page": false} {
+		if rule := p.Blocked(mustParse(t, url)); (rule != "") != blocked {
+			t.Errorf("%s is blocked by %q", url, rule)
+		}
+	}
+}
+
 // A site is read from its directory, however few there are, and other sites and nodes without it ask servers.
 func TestSiteOfADirectory(t *testing.T) {
 	p := policy(t)

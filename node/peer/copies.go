@@ -60,9 +60,6 @@ func (h held) add(links []*wire.Link) {
 }
 
 func (h held) has(l *wire.Link) bool {
-	if len(h) == 0 {
-		return false
-	}
 	_, ok := h[hashOf(l)]
 	return ok
 }
