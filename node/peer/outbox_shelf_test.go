@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,8 +47,31 @@ func TestAddsShareSteps(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		is(t, o, shelf, peer.OutboxStats{Accepted: 256}, 0, 0)
+		for i := range 10 { // more than is ever kept in memory at once
+			add(t, o, "peer0", linksOf(strings.Repeat("x", 4000)+fmt.Sprint(i), 128))
+			time.Sleep(10 * time.Second)
+		}
+		is(t, o, shelf, peer.OutboxStats{Accepted: 256 + 1280}, 0, 0)
 		if n := gets.Load(); n > 0 {
 			t.Errorf("%d blocks were read again", n)
+		}
+	})
+}
+
+// Nothing goes on for a peer when all its links are answered.
+func TestNothingIsLeftOfAQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shelf := new(netsim.Shelf)
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: new(answerer).deliver})
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		for i := range 10 {
+			add(t, o, "b", linksOf(fmt.Sprint(i), 4))
+			time.Sleep(10 * time.Second)
+		}
+		is(t, o, shelf, peer.OutboxStats{Accepted: 40}, 0, 0)
+		if synctest.Wait(); runtime.NumGoroutine() > before {
+			t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
 	})
 }
