@@ -88,6 +88,9 @@ func (d disk) store(path string, fill func(f *os.File) error) error {
 
 // syncDir syncs the entries of a directory.
 func (d disk) syncDir(dir string) error {
+	if err := d.step("sync entries", dir); err != nil {
+		return err
+	}
 	if d.lazy {
 		return nil
 	}
