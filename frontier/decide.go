@@ -47,6 +47,9 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 		if h.rec.role != Owned {
 			return NotOwned, nil
 		}
+		if !h.rec.tracked && !h.rec.endedUntil.After(time.Now()) { // its give-up is over
+			l.marked.remove(a.host)
+		}
 	}
 	if !l.cfg.TrackDepth && l.seen.recent(a.entry.hash) {
 		return Duplicate, nil

@@ -55,7 +55,9 @@ func TestLinksToHostsThatWereGivenUp(t *testing.T) {
 				if v := l.add(page(host, 1)); !allAre(v, Accepted) {
 					t.Errorf("afterwards: %v", v)
 				}
-				l.stop()
+				if l.stop(); len(l.ledger.marked) > 0 {
+					t.Errorf("%d hosts are marked in memory", len(l.ledger.marked))
+				}
 			})
 		}
 	}
