@@ -192,3 +192,21 @@ func TestGiveUpsEnd(t *testing.T) {
 		})
 	}
 }
+
+// Where a host is crawled that another node has given up, its pending URLs are dropped, and an event says so. At a replica, nothing is dropped that
+// was to be crawled there.
+func TestDropOfAnotherNodeIsTold(t *testing.T) {
+	const host = "http://h1.test"
+	for _, role := range []Role{Owned, Replica} {
+		synctest.Test(t, func(t *testing.T) {
+			lives, events := sharedGiveUps(t, 1)
+			l := lives[0]
+			l.add(pages(host, 0, 3)...)
+			l.role(host, role)
+			l.imported(host, Chunk{Drops: 1}, Chunk{Drops: 1}, Chunk{Drops: 2})
+			if want := map[Role]int{Owned: 1, Replica: 0}[role]; events[0] != want || l.digest(host).Pending() != 0 {
+				t.Errorf("%v: %d events, want %d; %d URLs are left", role, events[0], want, l.digest(host).Pending())
+			}
+		})
+	}
+}

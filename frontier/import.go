@@ -41,7 +41,9 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 			finished = h.rec.role == Replica && h.rec.loose && h.rec.digest.Pending() == 0
 			return err
 		})
-		added += u.added
+		if added += u.added; err == nil && u.dropped > 0 {
+			t.deps.Event(Event{Kind: HostDropped, Host: host, Reason: droppedThere, URLs: u.dropped})
+		}
 		return wrap(err, "import %s", host)
 	}
 	if c.Drops > 0 { // the URLs must be forgotten on disk before the same URLs can come again
@@ -121,7 +123,11 @@ type union struct {
 	origin  Origin
 	entries []entry // what Chunk.Pending would hold
 	added   int     // answer
+	dropped int     // answer: pending URLs of an owned host that were dropped
 }
+
+// droppedThere is the reason why URLs of a host are dropped that another node has given up.
+const droppedThere = "given up by its owner"
 
 // maxRequestHashes bounds the done URLs of a request to the ledger.
 const maxRequestHashes = 4096
@@ -143,8 +149,12 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 	b.touched[h.host] = h
 	switch drops := &h.rec.digest.Drops; {
 	case u.Drops > *drops:
-		if _, err := l.decideDrop(b, h, "given up by its owner", time.Time{}); err != nil {
+		n, err := l.decideDrop(b, h, droppedThere, time.Time{})
+		if err != nil {
 			return err
+		}
+		if h.rec.role == Owned {
+			u.dropped = n
 		}
 		*drops = u.Drops
 	case u.Drops < *drops:
