@@ -326,14 +326,17 @@ func TestCtrlCStopsAllNodes(t *testing.T) {
 type stubborn struct{ *fakeNode }
 
 func (s stubborn) stop() { s.note("stop %d", s.i) }
+func (s stubborn) kill() { time.AfterFunc(time.Second, s.fakeNode.kill) }
 
 // TestOnlyWhoDoesNotStopIsKilled: the others have ended while the run waited.
 func TestOnlyWhoDoesNotStopIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &fakePlatform{begun: time.Now()}
 		r := &run{plan: &Plan{}, pages: make([]int64, 20)}
+		var all []*fakeNode
 		for i := range r.pages {
 			a := &fakeNode{ending: newEnding(), fakePlatform: b, i: i}
+			all = append(all, a)
 			r.plan.Nodes = append(r.plan.Nodes, PlannedNode{Node: rundir.Node{Name: fmt.Sprint("n", i)}})
 			if r.running = append(r.running, a); i == 3 || i == 5 {
 				r.running[i] = stubborn{a}
@@ -343,6 +346,13 @@ func TestOnlyWhoDoesNotStopIsKilled(t *testing.T) {
 		want := "node n3 did not stop within 20s and was killed\nnode n5 did not stop within 20s and was killed"
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want\n%s", err, want)
+		}
+		for i, a := range all {
+			select {
+			case <-a.done():
+			default:
+				t.Errorf("node %d runs on", i)
+			}
 		}
 	})
 }

@@ -151,6 +151,20 @@ func TestServersThatFailBreakTheRun(t *testing.T) {
 	if err := in.close(); err == nil {
 		t.Error("the failure is no error at the end")
 	}
+	// Those that have begun end where another one cannot begin.
+	none := errors.New("no port is free")
+	packets = func(string, string) (net.PacketConn, error) { return nil, none }
+	var web net.Listener
+	listen = func(network, _ string) (_ net.Listener, err error) {
+		web, err = net.Listen(network, "127.0.0.1:0")
+		return web, err
+	}
+	if _, err = newInternet(t.Context(), r, true, sites.Deps{Listen: listen, ListenPacket: packets}, nil); !errors.Is(err, none) {
+		t.Error(err)
+	}
+	if err := web.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the web server runs on: %v", err)
+	}
 }
 
 // The location database states for each server what the plan records: the right place, a wrong one, or none.
