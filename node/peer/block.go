@@ -44,7 +44,8 @@ func decodeKey(key []byte) (blockKey, error) {
 		len(key) != 3+int(key[2])+8 {
 		return blockKey{}, fmt.Errorf("%w: %.40x", errKey, key)
 	}
-	k := blockKey{key[1], string(key[3 : 3+key[2]]), binary.BigEndian.Uint64(key[3+key[2]:])}
+	end := 3 + int(key[2])
+	k := blockKey{key[1], string(key[3:end]), binary.BigEndian.Uint64(key[end:])}
 	if err := checkID(k.peer); err != nil {
 		return blockKey{}, fmt.Errorf("%w: %w", errKey, err)
 	}

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -72,6 +73,7 @@ func FuzzOutboxEntries(f *testing.F) {
 	value := encodeBlock(1, body)
 	f.Add(encodeKey(kindQueued, "a1", 7), value)
 	f.Add(append(encodeKey(kindQueued, "a1", 7), 0), value)
+	f.Add(encodeKey(kindQueued, strings.Repeat("a", 253), 7), value) // longer than any id, and than a byte can count with the rest
 	f.Add([]byte{1, 'q', 0}, []byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		if k, err := decodeKey(key); err == nil && !bytes.Equal(encodeKey(k.kind, k.peer, k.seq), key) {
