@@ -76,7 +76,7 @@ figures='AgainstSerf|NoisyStream|Papers|Neighbours|Ablate|TheNodeThatIsHitLosesI
 # tests, so these run without it.
 slow='CANZones|RecordsOfPages|HostileWeb|ChainIsCrawledToItsEnd|OneHolder|ChoiceBehindNAT|Outage|Night|Mixtures'
 slow+='|Overlay(WithoutWeb|ServerOutOfReach|HungDisk|GrantorWithoutRoom|LimitWithoutRoom|Mute|EndsWithoutMute|BrokenPaths|Nearest|BehindNAT|Liar|Partition|SlowNode|EqualNodes|Drains|DrainsInTrouble|Blocks|Recrawl|OneAddress|HomeDies|EstimatorDies|AskerDies|Random|IsUpgraded|FullNode|OneDirectoryTwice|DirectoriesSwapped|ClocksSetWhileRunning|Acts(Drop|Pause|Seeds|Rotate))'
-slow+='|Overlay(AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheLimitOfAHost|EndsByBytesAndTime)'
+slow+='|Overlay(GiveUpMoves|AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheLimitOfAHost|EndsByBytesAndTime)'
 slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|NodesConverge|DeadAreRedialled|GoAlone|LoadAndFactorsReachAll'
 slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder|Bombs|LargeWindowsDecode|Faults'
 slow+='|Overlay(OfSix|OwnerLeaves|ActsSet)|AScenarioInNamespaces|NodeBehindNAT|AllEventsOnThePortableEmulation|LeasesComeAndGo'
