@@ -266,7 +266,7 @@ func (a *activation) activateHost(h *host) (err error) {
 	}
 	if reason == "" {
 		err = a.noneDue(h)
-	} else if a.holdsURLs(h) { // else a role or an import that has ended brought it in, as it may have URLs
+	} else if a.holdsURLs(h) { // after a change of its role or an import it may come in without any
 		_, err = a.giveUp(context.Background(), h.name, reason, until)
 	}
 	if err != nil {

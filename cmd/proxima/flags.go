@@ -167,7 +167,7 @@ func given(flags *flag.FlagSet, name string) (set bool) {
 	return set
 }
 
-// checkFile refuses "-" as the file that a flag or a command names: it is not printed, since other things are, and must not be mixed with it.
+// checkFile refuses "-" as the name of a file to write. It would mean the standard output, which has other text.
 func checkFile(what, path string) error {
 	if path == "-" {
 		return exit{exitUsage, fmt.Errorf("%s: - names no file, and what is in it cannot be printed", what)}

@@ -274,7 +274,7 @@ func (rt *router) takeIn(ctx context.Context, from string, links []frontier.Link
 	rt.counts.LinksDelivered += uint64(len(links))
 	rt.mu.Unlock()
 	late, err := rt.replicated(ctx, kept)
-	if from != rt.self() { // what is here may not be at the replica; not for ever, as it may be full
+	if from != rt.self() { // the replica may lack what is known here; nobody waits for one that is full for long
 		again = rt.replicator.stream.unsure(again, time.Now().Add(-2*rt.cfg.TakeAfter))
 	}
 	if err == nil {

@@ -202,7 +202,7 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 		return res, err
 	}
 	if err := rc.receive(context.WithoutCancel(ctx), from, r); err != nil {
-		rc.queue.addLater(r.Host, time.Now().Add(rc.cfg.RenewEvery)) // once the record is known elsewhere, nobody may ask again
+		rc.queue.addLater(r.Host, time.Now().Add(rc.cfg.RenewEvery)) // the former owner asks no more once it has the record from another node
 		return nil, err
 	}
 	return res, nil
